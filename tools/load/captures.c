@@ -20,7 +20,10 @@
 #include "tracker/format/formatsum.h"
 #include "tracker/reader/read.h"
 
-/* Is the entry of a folder made of the name up to its end or a slash? A file may have .N behind. */
+/*
+ * Whether an entry of a folder was made from the name up to its end or a slash. A file may end with
+ * .N.
+ */
 static bool is_made_of(const char *name, const char *entry)
 {
     if (*name == '/')
@@ -70,10 +73,14 @@ char *captures_folder(const char *name, const char **ret_rest)
     return folder;
 }
 
-/* The first bytes of a regular file; how many there are, -1: it cannot be read. What is no such file has none. */
+/*
+ * Reads the first bytes of a regular file; returns their number, -1: it cannot be read. Any other
+ * file has none.
+ */
 static ssize_t read_start(const char *path, void *bytes, size_t count)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe waits for nobody */
+    /* O_NONBLOCK: the open of a pipe must not wait for a writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat about;
 
     if (fd < 0)
@@ -91,12 +98,13 @@ bool captures_read_header(const char *path, struct format_header *ret_header)
             && ret_header->version == FORMAT_VERSION;
 }
 
-/* All of that name in a folder, which ends with a slash or is "". */
+/* All captures of that name in a folder, which ends with a slash or is "". */
 static void each_below(const char *folder, const char *name,
         void (*each)(void *self, const char *path), void *self)
 {
     const char *slash = strchr(name, '/');
-    struct vec_texts paths = {0}; /* looked at once the folder is closed: descriptors may be few */
+    /* processed once the folder is closed, since descriptors may be few */
+    struct vec_texts paths = {0};
     DIR *entries = opendir(*folder ? folder : ".");
     const struct dirent *entry;
 
@@ -171,7 +179,7 @@ void captures_ended_by(const char *path, uint32_t pid, int number)
     (void)close(fd);
 }
 
-/* The sums of what nobody changes any more, into the file; nothing where it is damaged already. */
+/* Writes the checksums of a finished capture into the file; not if it is damaged already. */
 static void captures_put_seal(const char *path, struct format_header *header)
 {
     struct read_capture *capture;
@@ -217,7 +225,7 @@ static void add_any(void *self, const char *path)
     struct stat about;
 
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return; /* a socket, say, of which the open fails */
+        return; /* the open fails, for example of a socket */
     ssize_t n = read_start(path, magic, sizeof(magic));
     if (n < 0 || (n == (ssize_t)sizeof(magic) && memcmp(magic, FORMAT_MAGIC, sizeof(magic)) == 0))
         VEC_PUSH(found->file, found->count, found->room) =

@@ -5,11 +5,11 @@
 
 #include "tools/base/vec.h"
 
-/* While the events pass by. */
+/* State of the pass over the events. */
 struct search {
     struct carried *carried;
-    struct keytable seen; /* address -> 1: from here on each birth at it is on record */
-    struct keytable rows; /* (address, number) of live rows -> 1: the birth is on record */
+    struct keytable seen; /* address -> 1: all later births at it are recorded */
+    struct keytable rows; /* (address, number) of live rows -> 1: the birth is recorded */
     struct keytable heaps;
 };
 
@@ -22,12 +22,16 @@ static void await_rows(struct search *s, const struct read_live *rows, size_t co
 {
     for (size_t i = 0; i < count; i++) {
         (void)keytable_at(&s->rows, block_key(rows[i].addr, rows[i].seq), 0);
-        if (rows[i].seq <= s->carried->since) /* no younger event is about another block there */
+        /* no later event concerns another block at the address */
+        if (rows[i].seq <= s->carried->since)
             (void)keytable_at(&s->seen, block_key(rows[i].addr, 0), 1);
     }
 }
 
-/* What it frees was born before: an older event of the address may be about a block before that one. */
+/*
+ * The freed block was born before: an older event of the address may concern a block before that
+ * one.
+ */
 static void note_free(struct search *s, const struct read_event *event)
 {
     struct carried *carried = s->carried;
@@ -116,7 +120,7 @@ static int by_seq(const void *left, const void *right)
     return a->what.addr < b->what.addr ? -1 : a->what.addr > b->what.addr;
 }
 
-/* The heaps of which no event is left hold what the others do not. */
+/* Heaps without a remaining event hold what is not in the others. */
 static void carried_silent(struct carried *carried, const struct read_capture *capture)
 {
     uint64_t left = capture->total.reserved_bytes;

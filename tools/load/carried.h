@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * carried.h - what lived before the first event that is on record.
+ * carried.h - the blocks that lived before the first recorded event.
  *
- * A bounded log (ring) keeps what is younger than `since`, and of threads that record little more than that. Of those older events
- * nobody knows which others stood between them: what was allocated then may have been freed then. So blocks are taken from what is
- * certain alone. Live at `since` was what the live table has with a lower number, and what a younger event frees without having
- * allocated it; of the latter no stack is known.
+ * A bounded log (ring) keeps the events after `since`, and also older ones of threads that record
+ * little. Events are missing between these older ones: a block that was allocated then may have
+ * been freed then. So only certain blocks are used. A block was live at `since` if the live table
+ * has it with a lower number, or if a later event frees it without a recorded allocation; such a
+ * block has no known stack.
  *
- *     live table, events of the log ─► carried_find ─► births by number ─► load.c puts each before the first event with a higher one
+ *     live table, log ─► carried_find ─► births by number ─► load.c inserts each before
+ *     the first event with a higher number
  *
- * A log without an end of that kind (agg, one with gaps that nobody can place) has since 0: every event of it stands.
+ * A log without such a limit (agg, or one with gaps at unknown places) has since 0: all its events
+ * are used.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -19,32 +22,32 @@
 #include "tools/base/keytable.h"
 #include "tracker/reader/read.h"
 
-/* A block whose birth is not on record, or on record alone. */
+/* A block whose birth is not in the log, or only in the live table. */
 struct carried_birth {
-    struct read_live what; /* seq 0: all that is known are address, size and device */
-    uint32_t thread;       /* 0 = not known */
-    bool is_other;         /* no memory of this process's devices (load_other) */
+    struct read_live what; /* seq 0: only address, size and device are known */
+    uint32_t thread;       /* 0 = unknown */
+    bool is_other;         /* not memory of this process's devices (load_other) */
 };
 
-/* What a heap held from the driver. */
+/* Bytes that a heap held from the driver. */
 struct carried_heap {
     int device;
     uint64_t heap;
-    uint64_t before; /* bytes, when the record begins, as far as its first event tells */
-    uint64_t last;   /* bytes, at its end */
+    uint64_t before; /* at the start of the record, by its first event */
+    uint64_t last;   /* at its end */
 };
 
 struct carried {
-    uint64_t since; /* events up to this number say nothing of blocks */
+    uint64_t since; /* events up to this number are not used for blocks */
     struct carried_birth *births;
     size_t count, room;
-    struct carried_heap *heaps; /* of which there are events */
+    struct carried_heap *heaps; /* heaps with events */
     size_t heap_count, heap_room;
-    /* Bytes that heaps without an event hold all the time, by device; the last one: of others. */
+    /* Bytes that heaps without an event hold all the time, by device; the last entry: on others. */
     uint64_t silent[FORMAT_DEVICES_MAX + 1];
 };
 
-/* Of a capture in which events are missing; carried_done gives it back. */
+/* For a capture in which events are missing; carried_done frees it. */
 void carried_find(struct read_capture *capture, struct carried *ret);
 void carried_done(struct carried *carried);
 

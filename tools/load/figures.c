@@ -12,7 +12,7 @@
 #include "tools/load/frames.h"
 #include "tools/symbols/title.h"
 
-/* By whole paths and by their last parts, as --from and --to have them. */
+/* By whole paths and by their last parts, as in --from and --to. */
 const char *figures_nearest_anchor(const struct trace *trace, const char *name)
 {
     const char **names = vec_new(2 * trace->anchor_count, sizeof(*names));
@@ -34,7 +34,7 @@ char *figures_anchor_text(const struct trace_anchor *anchor)
                             : vec_text(anchor->path);
 }
 
-/* "step (9)", which has the name of an anchor that was entered less often. */
+/* "step (9)" for the name of an anchor that was entered less often: prints how often. */
 static bool figures_tell_instances(const struct trace *trace, const char *name)
 {
     uint32_t instance;
@@ -70,7 +70,7 @@ int figures_window(
         render_text(stderr, missing);
         (void)fputc('\'', stderr);
         if (figures_tell_instances(load->trace, missing)) {
-            ; /* that is the reason */
+            ; /* the reason is printed above */
         } else if (near) {
             (void)fputs(" (did you mean ", stderr);
             render_text(stderr, near);
@@ -112,7 +112,10 @@ struct model_figures figures_unknown(void)
             .would = no_second};
 }
 
-/* In live a hint's release is what was made; in other modes it was written down, and only events have it. */
+/*
+ * In live a hint's releases were made; in other modes they were only recorded, and only events have
+ * them.
+ */
 static bool would_is_hinted(const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->rule_count; i++)
@@ -121,7 +124,7 @@ static bool would_is_hinted(const struct read_capture *capture)
     return true;
 }
 
-/* What the writer counted itself, exact even where events were lost. */
+/* Uses the writer's own counts, exact even if events were lost. */
 static void take_totals(const struct read_capture *capture, struct model_figures *f)
 {
     const struct format_totals *total = &capture->total;
@@ -290,7 +293,9 @@ void figures_print_stack(
 
     if (count == 0)
         (void)fprintf(out, "%s(no stack was recorded)\n", indent);
-    /* what Python called comes first and is long: it leaves room for the program's own lines */
+    /*
+     * native frames that Python called come first and are many: leaves lines for the program's own
+     */
     size_t native = native_before_python(lines, count);
     size_t hidden = native > limit / 3 ? native - limit / 3 : 0;
     for (size_t i = 0; i < count && i < limit + hidden; i++) {
@@ -305,7 +310,10 @@ void figures_print_stack(
         (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);
 }
 
-/* The stacks of a touch, the toucher's first, and the way to each, in which Python comes first; how many there are. */
+/*
+ * The stacks of a touch, the toucher's first, and the way to each, in which Python comes first;
+ * returns their number.
+ */
 static size_t touch_stacks(const struct trace *trace, const struct load_hint *hint,
         struct symbols *symbols, uint32_t ret_stacks[2], char ***ret_ways)
 {

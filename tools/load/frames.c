@@ -33,7 +33,7 @@ uint32_t frames_number(struct frames *frames, const struct symbols_line *line)
 
 void frames_json_number(struct json *json, const struct symbols_line *line)
 {
-    if (!json->skipped) /* the table has only what the page shows */
+    if (!json->skipped) /* the table has only the frames that the page shows */
         json_uint(json, NULL, frames_number(json->page->frames, line));
 }
 

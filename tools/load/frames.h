@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * frames.h - the table of frames of a page's JSON (struct json_page), whose stacks are numbers.
+ * frames.h - the table of frames in a page's JSON (struct json_page), whose stacks are lists of
+ * frame numbers.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -13,17 +14,17 @@
 
 struct frames {
     struct keytable index;
-    const struct symbols_line **list; /* of the symbols object, which outlives the table */
+    const struct symbols_line **list; /* owned by the symbols object, which outlives the table */
     size_t count, room;
 };
 
-/* The number of a line of a stack: lines that look alike are one frame. */
+/* The number of a line of a stack: equal lines are one frame. */
 uint32_t frames_number(struct frames *frames, const struct symbols_line *line);
 
-/* Into the list that is open: the line's number in the page's frames. */
+/* Adds the line's frame number to the open list. */
 void frames_json_number(struct json *json, const struct symbols_line *line);
 
-/* "frames": [function, file (where none is known the library), line, enum frames_kind] of each. */
+/* "frames": [function, file (the library if unknown), line, enum frames_kind] of each. */
 void frames_json(struct json *json, const struct frames *frames);
 void frames_done(struct frames *frames);
 

@@ -7,14 +7,16 @@
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
-/* The place of all anchors of a stack that found no place of their own (tracker/capture/capplace.c). */
+/*
+ * The place for all anchors of a stack without a place of their own (tracker/capture/capplace.c).
+ */
 #define ANYWHERE "(other anchors)"
 
 struct level {
     uint64_t now, most;
 };
 
-/* What a place holds; [as many as places] is for blocks that have none. */
+/* Bytes of a place; the last entry is for blocks without a place. */
 struct share {
     struct level bytes, count;
     uint64_t high_bytes, high_count;
@@ -22,15 +24,15 @@ struct share {
 
 struct order {
     const struct load *load;
-    uint32_t at; /* event index: where the walk is */
+    uint32_t at; /* event index of the walk */
     struct level total, hinted, stored;
-    uint64_t reserved; /* the most */
+    uint64_t reserved; /* the maximum */
     struct level device[FORMAT_DEVICES_MAX], device_hinted[FORMAT_DEVICES_MAX];
     struct level memclass[FORMAT_CLASSES_MAX];
     uint32_t peak_at[FORMAT_DEVICES_MAX]; /* event index */
     struct share *shares;
-    uint32_t *path_of;      /* of an anchor: its number in `paths`, TRACE_NONE */
-    uint32_t anywhere;      /* likewise of ANYWHERE */
+    uint32_t *path_of;      /* per anchor: its number in `paths`, TRACE_NONE */
+    uint32_t anywhere;      /* the same for ANYWHERE */
     struct keytable paths;  /* path -> number */
     struct keytable places; /* (stack, path, device) -> place */
 };
@@ -40,7 +42,7 @@ bool inorder_is_needed(const struct read_capture *capture)
     return capture->counted_late > 0 && capture->has_all_events && !read_is_damaged(capture);
 }
 
-/* ---- which place a block belongs to ---- */
+/* ---- the place of a block ---- */
 
 static struct key place_key(uint32_t stack, uint32_t path, int device)
 {
@@ -84,8 +86,7 @@ static uint32_t place_at(const struct order *order, struct key key)
     return at ? *at : TRACE_NONE;
 }
 
-/* As the run looks for it: its own, else that of its stack in whatever anchor, else that of the
- * device. */
+/* Searched in the run's order: its own place, else its stack's in any anchor, else the device's. */
 static struct share *inorder_share_of(const struct order *order, const struct trace_block *block)
 {
     uint32_t at =
@@ -137,7 +138,7 @@ static void inorder_born(struct order *order, const struct trace_block *block)
         order->peak_at[block->device] = order->at;
 }
 
-/* Its storage is gone, by a hint or with the block. */
+/* Its storage was released, by a hint or with the block. */
 static void inorder_let_go(struct order *order, const struct trace_block *block)
 {
     order->hinted.now -= block->size;
@@ -177,7 +178,7 @@ static void inorder_pass(struct order *order)
         inorder_let_go(order, block);
 }
 
-/* What each place has of its device's peak. */
+/* The share of each place in its device's peak. */
 static void share_peaks(struct order *order)
 {
     const struct trace *trace = order->load->trace;
@@ -193,7 +194,7 @@ static void share_peaks(struct order *order)
     }
 }
 
-/* ---- what is replaced ---- */
+/* ---- replacing the run's figures ---- */
 
 static void set_mark(const struct order *order, struct read_capture *capture, unsigned device)
 {
@@ -267,7 +268,7 @@ void inorder_settle(struct load *load)
 
 #define HEAPS FORMAT_HEAPS_MAX
 
-/* What lives and what is held, by the sums of the events alone. */
+/* Live and reserved bytes, from the sums of the events alone. */
 struct sum {
     struct level live, hinted, held;
     struct level memclass[FORMAT_CLASSES_MAX];

@@ -14,25 +14,26 @@
 #include "tools/symbols/bundle.h"
 #include "tools/trace/stacks.h"
 
-/* The reader's numbers -> ours. */
+/* Maps the reader's numbers to the trace's. */
 struct translation {
     struct load *load;
     const struct read_capture *capture;
     struct trace *trace;
-    uint32_t main_thread; /* its number, 0 = not known */
+    uint32_t main_thread; /* the reader's number, 0 = unknown */
     struct stacks stacks;
-    struct keytable anchors;  /* (path number, instance) */
-    struct keytable threads;  /* thread number */
-    uint32_t last_thread;     /* of the trace, that was asked for: mostly the next one, too */
+    struct keytable anchors; /* (path number, instance) */
+    struct keytable threads; /* thread number */
+    /* index in the trace of the thread asked for last: the next event usually has the same */
+    uint32_t last_thread;
     struct keytable reserved; /* (device, heap) -> index in `heaps` */
     struct keytable dead;     /* address -> index in `limbo` */
-    struct keytable numbers;  /* seq -> block, of those whose uses are on record */
+    struct keytable numbers;  /* seq -> block, for blocks whose uses are recorded */
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
     uint64_t *heaps;
     size_t heap_count, heap_room;
-    uint64_t held[FORMAT_DEVICES_MAX + 1]; /* by heaps of a device, the last one: of all others */
+    uint64_t held[FORMAT_DEVICES_MAX + 1]; /* by heaps of a device, the last entry: of all others */
     struct carried carried;
-    size_t born;     /* of `carried`, how many are in the trace */
+    size_t born;     /* entries of `carried` that are in the trace */
     uint64_t *limbo; /* when each dead block died, ns */
     size_t limbo_count, limbo_room;
     struct keytable devices; /* -> index in `live` */
@@ -70,7 +71,7 @@ static uint32_t load_anchor_of(struct translation *tr, uint32_t path, uint32_t i
     return *known;
 }
 
-/* What lives on a device. */
+/* Live bytes of a device. */
 static uint64_t *live_on(struct translation *tr, int device)
 {
     uint32_t at = keytable_number(&tr->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
@@ -133,7 +134,7 @@ static void load_add_other(struct translation *tr, const struct read_event *even
     struct load *load = tr->load;
 
     if (*other_at(tr, event->addr) != TRACE_NONE)
-        end_other(tr, event); /* its free was not on record */
+        end_other(tr, event); /* its free was not recorded */
     *other_at(tr, event->addr) = (uint32_t)load->other_count;
     VEC_PUSH(load->others, load->other_count, load->other_room) =
             (struct load_other){.memclass = event->memclass,
@@ -153,7 +154,7 @@ static void set_uses(struct translation *tr, uint32_t block, const struct format
                     uses->first_use, uses->last_use, uses->longest_gap, uses->gap_end, count});
 }
 
-/* What is live has its uses in the live table. */
+/* The live table has the uses of live blocks. */
 static void add_live_uses(struct translation *tr)
 {
     for (size_t i = 0; i < tr->capture->live_count; i++) {
@@ -170,7 +171,7 @@ static void load_add_death(struct translation *tr, const struct read_event *even
     const uint32_t *other = keytable_find(&tr->others, (struct key){event->addr, 0, 0});
 
     if (other && *other != TRACE_NONE && trace_find_live(tr->trace, event->addr) == TRACE_NONE) {
-        end_other(tr, event); /* the writer did not know yet what it was */
+        end_other(tr, event); /* the writer did not know its class yet */
         return;
     }
     uint32_t block = trace_add_free(tr->trace, event->addr, load_thread_of(tr, event->thread));
@@ -194,7 +195,7 @@ static void add_edge(struct translation *tr, const struct read_event *event)
     trace_add_edge(tr->trace, kinds[event->edge], anchor, load_thread_of(tr, event->thread));
 }
 
-/* What a heap holds now; its number here. */
+/* The bytes that a heap holds now; its number in the trace. */
 static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
 {
     uint32_t index =
@@ -205,7 +206,7 @@ static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
     return &tr->heaps[index];
 }
 
-/* The place of a device in `held`. */
+/* The index of a device in `held`. */
 static unsigned load_held_at(int device)
 {
     return (unsigned)device < FORMAT_DEVICES_MAX ? (unsigned)device : FORMAT_DEVICES_MAX;
@@ -318,7 +319,7 @@ uint64_t load_touches(const struct load_hint *hint)
     return hint->sums[FORMAT_HINT_LATE_TOUCH].count + hint->sums[FORMAT_HINT_VIOLATION].count;
 }
 
-/* Of the event that was added last. */
+/* For the event that was added last. */
 static void count_held(struct load *load, const struct read_event *event)
 {
     uint64_t before = load->held;
@@ -376,7 +377,7 @@ static void load_add_hint(struct translation *tr, const struct read_event *event
 {
     bool is_release = event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE;
 
-    /* an old one may be of a block that lived at the address before the one that is known */
+    /* an old event may concern an earlier block at the address */
     if (is_release && event->seq > tr->carried.since)
         (void)trace_add_release(tr->trace, event->addr,
                 load_anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
@@ -411,7 +412,7 @@ static void add_launch(struct translation *tr, const struct read_event *event)
             load_thread_of(tr, event->thread));
 }
 
-/* What is not on record any more, or not yet, is left out: nobody knows what it was. */
+/* Skips a use of a block that is not recorded any more, or not yet: the block is unknown. */
 static void add_use(struct translation *tr, const struct read_event *event)
 {
     const uint32_t *block = keytable_find(&tr->numbers, (struct key){event->block, 0, 0});
@@ -451,7 +452,7 @@ static struct read_walk *begin_walk(struct translation *tr, bool is_last)
     return walk;
 }
 
-/* ---- what lived before the first event that is on record ---- */
+/* ---- blocks that lived before the first recorded event ---- */
 
 static void load_add_carried(struct translation *tr, const struct carried_birth *birth)
 {
@@ -478,7 +479,7 @@ static void load_add_carried(struct translation *tr, const struct carried_birth 
         tr->trace->events[at].time_ns = what->time_ns;
 }
 
-/* Those that were born before the event `seq`. */
+/* Blocks that were born before the event `seq`. */
 static void add_carried_before(struct translation *tr, uint64_t seq)
 {
     const struct carried *carried = &tr->carried;
@@ -487,7 +488,7 @@ static void add_carried_before(struct translation *tr, uint64_t seq)
         load_add_carried(tr, &carried->births[tr->born]);
 }
 
-/* What heaps hold when the record begins. */
+/* Bytes that heaps hold at the start of the record. */
 static void begin_reserved(struct translation *tr)
 {
     const struct carried *carried = &tr->carried;
@@ -529,7 +530,7 @@ static void make_hints(struct load *load)
     }
 }
 
-/* Is it about a block, and so old that nobody knows what came between? */
+/* Whether the event concerns a block and is so old that events after it are missing. */
 static bool is_passed_over(const struct translation *tr, const struct read_event *event)
 {
     static const bool is_of_blocks[FORMAT_EVENT_KIND_COUNT] = {[FORMAT_EVENT_ALLOC] = true,
@@ -542,7 +543,7 @@ static bool is_passed_over(const struct translation *tr, const struct read_event
             && is_of_blocks[event->kind];
 }
 
-/* Adds an event, and says of what was made of it when it was. */
+/* Adds an event, and records its time for the block or anchor that it changes. */
 static void translate_event(struct translation *tr, const struct read_event *event)
 {
     struct trace *trace = tr->trace;
@@ -553,7 +554,8 @@ static void translate_event(struct translation *tr, const struct read_event *eve
     size_t before = trace->event_count;
     if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq) {
         if (before
-                == 0) /* it stands for what is missing: complete from event 0 on is the whole run */
+                /* it stands for the missing events: complete from event 0 on means the whole run */
+                == 0)
             before = trace_add_other(trace, 0) + 1u;
         tr->load->complete_from = (uint32_t)before;
     }
@@ -586,7 +588,7 @@ static void translate_events(struct translation *tr)
     add_carried_before(tr, UINT64_MAX);
 }
 
-/* Room for all of it. What is not needed in the end is no memory. */
+/* Reserves room for all events; unused room costs no memory. */
 static void reserve(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
@@ -607,15 +609,18 @@ static void translate(struct translation *tr)
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
     if (capture->lost.events_dropped
-            || read_is_damaged(capture)) /* nobody knows where they are missing */
+            || read_is_damaged(capture)) /* the place of the missing events is unknown */
         tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
     trace_place_calls(tr->trace);
 }
 
-/* ---- why allocations failed ---- */
+/* ---- reasons of failed allocations ---- */
 
-/* The failure of the log that a record is about, NULL: the log has it not, or another record is about it. */
+/*
+ * The failure in the log that a record describes, NULL: it is not in the log, or has another
+ * record.
+ */
 static struct load_oom *oom_of(
         struct load *load, const struct keytable *ooms, const struct read_oom *why)
 {
@@ -626,7 +631,7 @@ static struct load_oom *oom_of(
                                                                         : NULL;
 }
 
-/* What lived on the device then, as the record of the failure has added it up. */
+/* Live bytes of the device then, added up from the record of the failure. */
 static uint64_t live_of_record(const struct format_oom *what)
 {
     uint64_t bytes = what->other_bytes;
@@ -681,7 +686,7 @@ static int oom_by_seq(const void *left, const void *right)
 static void add_reasons(struct translation *tr)
 {
     struct load *load = tr->load;
-    struct keytable ooms = {0}; /* (seq, bytes) -> the first of them in the log */
+    struct keytable ooms = {0}; /* (seq, bytes) -> the first such failure in the log */
 
     for (uint32_t i = 0; i < load->oom_count; i++)
         (void)keytable_at(&ooms, (struct key){load->ooms[i].seq, load->ooms[i].requested, 0}, i);
@@ -747,7 +752,7 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     *ret_load = load;
 }
 
-/* One line, whatever view was asked for: no figure of a damaged capture is to be taken for right. */
+/* Prints one line for any view: no figure of a damaged capture may be taken for right. */
 static void tell_damage(const struct load *load)
 {
     struct render_ink ink = render_ink(stderr);
@@ -769,7 +774,7 @@ static void tell_damage(const struct load *load)
     (void)fputs("\n", stderr);
 }
 
-/* No damage, and yet nothing that a view is to pass over. */
+/* Conditions that are no damage, but that every view must mention. */
 static void tell_oddities(const struct load *load)
 {
     const struct read_capture *capture = load->capture;

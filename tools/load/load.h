@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * load.h - from a capture file to a trace.
+ * load.h - loads a capture file as a trace.
  *
- * Translates what the file says (tracker/reader/read.h) into blocks and anchor instances (trace.h), in the order of the sequence
- * numbers, and collects per hint what happened to it.
+ * Translates the file's records (tracker/reader/read.h) into blocks and anchor instances (trace.h),
+ * in the order of the sequence numbers, and collects the events of each hint.
  *
- * Where a bounded event log has lost its beginning, what lived then comes from carried.h, or where there is no such block one event
- * that says nothing; figures of a window that begins before `complete_from` are incomplete.
+ * If a bounded event log has lost its beginning, carried.h finds the blocks that lived then;
+ * without such a block one empty event replaces them. Figures of a window that begins before
+ * `complete_from` are incomplete.
  *
- * A bundle (bundle.h) is as good as a capture, and brings names along.
+ * A bundle (bundle.h) is loaded like a capture, and contains names.
  *
  * Prints one line on stderr when a file cannot be used. Threads: none. Memory: vec.h.
  */
@@ -20,39 +21,45 @@
 
 struct steps;
 
-/* What load_lacks says of a capture whose log is bounded and has lost its beginning, or that has no log. */
+/*
+ * The text of load_lacks for a capture whose bounded log has lost its beginning, or that has no
+ * log.
+ */
 #define LOAD_LACKS "events are missing in the capture (KEDGE_TRACE=full keeps all)"
 
-/* What happened to one hint in the run. Counts are of blocks (touches: of calls). */
+/* Events of one hint in the run. Counts are of blocks (touches: of calls). */
 struct load_hint {
     const char *id;
     enum hint_mode mode;
     enum action action;
-    struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the events of each kind that are on record */
+    struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the recorded events of each kind */
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
-    /* Of the first late touch or violation; while there is none, of the last new place that carried the address. */
+    /*
+     * Of the first late touch or violation; without one, of the last new place that carried the
+     * address.
+     */
     uint32_t touch_stack;
-    uint32_t argcheck_block;             /* what it touched, TRACE_NONE */
+    uint32_t argcheck_block;             /* the block that it touched, TRACE_NONE */
     uint32_t written_block;              /* of the first late write, TRACE_NONE */
     uint64_t written_at;                 /* the first byte of it that was changed */
     const struct hintwords_drift *drift; /* the first one, NULL */
 };
 
-/* Who held memory when an allocation failed. */
+/* A holder of memory when an allocation failed. */
 struct load_holder {
     uint64_t bytes, count;
     uint32_t stack;
 };
 
-/* A failed allocation, of the event log, of the records of reasons (area E), or of both. */
+/* A failed allocation, from the event log, the records of reasons (area E), or both. */
 struct load_oom {
     uint64_t number, seq;                         /* number 0: no record says which */
-    uint64_t requested, free_bytes, largest_free; /* UINT64_MAX = not known */
-    uint64_t live; /* bytes live when it happened; UINT64_MAX = the log has lost it */
+    uint64_t requested, free_bytes, largest_free; /* UINT64_MAX = unknown */
+    uint64_t live; /* bytes live at that moment; UINT64_MAX = the log has lost them */
     uint32_t stack, anchor;
     uint32_t at; /* event index, TRACE_NEVER: only the record is left */
     int device, result;
-    const struct read_oom *why; /* NULL: not one of those that are kept */
+    const struct read_oom *why; /* NULL: no record is kept of it */
     struct load_holder holder[FORMAT_OOM_HOLDERS];
     unsigned holder_count;
 };
@@ -65,13 +72,13 @@ struct load_other {
     uint32_t born, died; /* event indices; died TRACE_NEVER: live at the end */
 };
 
-/* What hints hold after the program's free, from an event on. */
+/* Bytes that hints hold after the program's free, from an event on. */
 struct load_hold {
     uint32_t at;
     uint64_t bytes;
 };
 
-/* A place of area C with its stack as the trace numbers it. */
+/* A place of area C, with its stack's number in the trace. */
 struct load_place {
     uint32_t stack;
     const struct read_place *what;
@@ -82,11 +89,11 @@ struct load {
     struct read_capture *capture;
     struct trace *trace;
     struct symcache *names;         /* of a bundle, NULL = none */
-    struct bundle_modules *modules; /* likewise */
+    struct bundle_modules *modules; /* the same */
     struct load_hint *hints;
     size_t hint_count;
     uint64_t held,
-            held_most; /* bytes that hints hold after their free: at the log's end, and the most at one time */
+            held_most; /* bytes that hints hold after their free: at the log's end, and at most */
     struct load_hold *holds; /* each change of `held` */
     size_t held_count, held_room;
     struct load_oom *ooms;
@@ -95,17 +102,21 @@ struct load {
     size_t other_count, other_room;
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
-    uint32_t *kept_stacks; /* of the capture's `kept`, as the trace numbers them */
+    uint32_t *kept_stacks; /* stacks of the capture's `kept`, by their numbers in the trace */
     uint32_t *threads;     /* the capture's number of each thread of the trace */
     size_t thread_count, thread_room;
-    uint64_t failed_count; /* rows of a log that ask for memory in vain */
-    /* event index: from here on no event is missing; 0: none of the run is; TRACE_NEVER: none are there */
+    uint64_t failed_count; /* failed requests in the log */
+    /*
+     * event index: from here on no event is missing; 0: none of the run is; TRACE_NEVER: no events
+     * exist
+     */
     uint32_t complete_from;
 };
 
 /*
- * What the run did, for whoever prints it: UINT64_MAX where events are missing. Released is storage that went (live), would what
- * shadow wrote down and trap and poison made as if it went; late are uses after a release, however they were seen.
+ * Sums over the run, for printing: UINT64_MAX if events are missing. Released is storage that was
+ * released (live); would is storage that shadow only recorded, and that trap and poison treated as
+ * released; late are uses after a release, however they were detected.
  */
 struct trace_sum load_sum(
         const struct load *load, const struct load_hint *hint, enum format_hint_what what);
@@ -113,53 +124,69 @@ struct trace_sum load_released(const struct load *load, const struct load_hint *
 struct trace_sum load_would(const struct load *load, const struct load_hint *hint);
 uint64_t load_late(const struct load *load, const struct load_hint *hint);
 
-/* In how many instances a hint matched something else than it expects; 1 where the events are not there to count. */
+/*
+ * The number of instances in which a hint matched other blocks than it expects; 1 if the events to
+ * count them are missing.
+ */
 uint64_t load_drifts(const struct load_hint *hint);
 
-/* Blocks that a hint in poison was to fill, and whose content nobody has looked at since. */
+/* Blocks that a hint in poison was to fill, and whose content was not checked afterwards. */
 uint64_t load_unlooked(const struct load_hint *hint);
 
-/* Calls that touched what a hint had released, or would have. */
+/* Calls that touched storage that a hint had released, or would have. */
 uint64_t load_touches(const struct load_hint *hint);
 
 /* Returns 0, or an exit code of the tool (2) after one line on stderr. */
 int load_open(const char *path, struct load *ret_load);
-void load_close(struct load *load); /* {0} too */
+void load_close(struct load *load); /* {0} is allowed */
 
 /*
- * The same from a csv of allocations or a log of RMM (steps.h): no capture, no anchors, no stacks; the number of a row, from 1, is its seq. With
- * `sync` the streams are dropped: everything comes through the sync API. load_close gives it back.
+ * The same from a csv of allocations or a log of RMM (steps.h): no capture, no anchors, no stacks;
+ * the number of a row, from 1, is its seq. With `sync` the streams are dropped: all requests come
+ * through the sync API. load_close frees it.
  */
 int load_csv(const char *path, bool sync, struct load *ret_load);
 
 /* The trace alone. */
 struct trace *load_steps(const struct steps *steps, bool sync);
 
-/* Is its first line text with a comma, right or wrong? load_csv says what is wrong with it. */
+/*
+ * Whether the file's first line is text with a comma, valid or not. load_csv reports errors in it.
+ */
 bool load_is_csv(const char *path);
 
-/* The same from a capture that is open already; takes it over. `path` is only a name. */
+/* The same from an open capture, which it takes over. `path` is only a name. */
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load);
 
-/* Is it damaged (read_is_damaged)? load_open has said so; for whoever would decide by the capture, after one line more on stderr. */
+/*
+ * Whether the capture is damaged (read_is_damaged), which load_open has printed; prints one more
+ * line for a caller that would decide by it.
+ */
 bool load_refuses(const char *who, const struct load *load);
 
-/* Is it made of another tool's record (kedge import)? Its settings imported_from and imported_file say of which. */
+/*
+ * Whether the capture was made from another tool's record (kedge import), which its settings
+ * imported_from and imported_file name.
+ */
 bool load_is_imported(const struct read_capture *capture);
 
-/* What is said wherever events that a command would need are not in the log; what keeps them, where that is known. */
+/*
+ * The text for a command whose events are not in the log, with the setting that keeps them, if
+ * known.
+ */
 const char *load_lacks(const struct read_capture *capture);
 
 /*
- * The most that the driver itself served, as requested: the sum of the peaks of its classes, which need not be of one moment. What
- * the driver holds for it nobody is told, so `reserved`, which is what the pool holds, is not all where this is above 0.
+ * The most bytes that the driver itself served, as requested: the sum of the peaks of its classes,
+ * which may be at different moments. The bytes that the driver holds for them are unknown, so
+ * `reserved`, which the pool holds, is incomplete if this is above 0.
  */
 uint64_t load_native_peak(const struct format_class classes[FORMAT_CLASSES_MAX]);
 
-/* Does such a record not say what was held from the driver? Figures of it are 0 then. */
+/* Whether such a record lacks the bytes held from the driver. Their figures are 0 then. */
 bool load_lacks_reserved(const struct load *load);
 
-/* Did the program exit, so that what is live was never freed? */
+/* Whether the program exited, so that live blocks were never freed. */
 bool load_has_ended(const struct load *load);
 
 #endif

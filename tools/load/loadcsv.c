@@ -14,7 +14,7 @@ bool load_is_csv(const char *path)
     char line[256] = "";
     size_t n = 0;
     struct stat status;
-    /* a pipe can be read once only, and may have nobody who writes */
+    /* a pipe can be read only once, and may have no writer */
     FILE *in = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
 
     if (!in)
@@ -26,7 +26,7 @@ bool load_is_csv(const char *path)
     return is_read && strchr("\r\n", line[n]) && strchr(line, ',');
 }
 
-/* Blocks have addresses that no two of them share: their numbers. */
+/* Blocks get addresses that no two of them share: their numbers. */
 static void loadcsv_add_row(
         struct trace *trace, const struct steps *steps, size_t number, bool sync)
 {

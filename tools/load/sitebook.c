@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAMES_MAX 256u /* of a stack, each kind */
+#define FRAMES_MAX 256u /* frames of a stack, of each kind */
 
 struct sitebook sitebook_new(void)
 {

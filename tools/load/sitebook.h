@@ -3,10 +3,11 @@
  * sitebook.h - call sites of several captures in one trace, each once.
  *
  *     capture 1 ─► its trace ─┐
- *     capture 2 ─► its trace ─┼─ by a key ─► one trace with a stack for each site ─► titles, after the captures are closed
+ *     capture 2 ─► its trace ─┼─ by a key ─► one trace with a stack for each site ─► titles later
  *     ...                     ┘
  *
- * The key is the caller's: what is one site for it. The first stack that comes with a key stands for it. Texts are copied.
+ * The caller chooses the key, which defines a site. The first stack with a key represents the site.
+ * Texts are copied.
  * Threads: none. Memory: vec.h; at most SITEBOOK_MAX sites.
  */
 #ifndef KEDGE_TOOLS_SITEBOOK_H
@@ -34,11 +35,14 @@ void sitebook_done(struct sitebook *book);
 /* The stack of a key; SITEBOOK_NONE: it is not in the book. */
 uint32_t sitebook_find(const struct sitebook *book, struct key key);
 
-/* The stack of a key, which is that of `from` where the key is new. SITEBOOK_NONE: the book is full. Stack 0 of `from` is stack 0. */
+/*
+ * The stack of a key; a new key gets `from`'s stack. SITEBOOK_NONE: the book is full. Stack 0 of
+ * `from` is stack 0.
+ */
 uint32_t sitebook_add(
         struct sitebook *book, struct key key, const struct trace *from, uint32_t stack);
 
-/* The number of a library in book->trace: one of the same path and build is the same. */
+/* The number of a library in book->trace: libraries of the same path and build are one. */
 uint32_t sitebook_module(struct sitebook *book, const struct trace_module *module);
 
 #endif

@@ -11,9 +11,12 @@
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/symfile.h"
 
-/* What one library is in the two runs. Texts are the first 16 digits of the build-id, or the fingerprint. */
+/*
+ * One library's builds in the two runs. Texts are the first 16 digits of the build-id, or the
+ * fingerprint.
+ */
 struct change {
-    const char *path; /* in the bad run; the trace's */
+    const char *path; /* in the bad run; owned by the trace */
     char good[BUILDID_TEXT_MAX], bad[BUILDID_TEXT_MAX];
 };
 
@@ -25,7 +28,7 @@ static bool builds_is_same_build(const struct trace_module *a, const struct trac
             && memcmp(a->build_id, b->build_id, a->build_id_length) == 0;
 }
 
-/* Is there anything by which its build can be told? */
+/* Whether the module has anything that identifies its build. */
 static bool builds_is_known(const struct trace_module *module)
 {
     return module->is_program && *module->path
@@ -41,7 +44,7 @@ static void name_build(const struct trace_module *module, char text[static BUILD
     text[16] = '\0';
 }
 
-/* A module of that name in the other run, unless one of them is the same build. */
+/* A module of that name in the other run, unless a module there is the same build. */
 static const struct trace_module *builds_find_other(
         const struct trace *trace, const struct trace_module *module)
 {

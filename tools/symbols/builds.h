@@ -2,11 +2,12 @@
 /*
  * builds.h - libraries whose builds differ between two runs.
  *
- * The key of a call site is made of builds and offsets, so a rebuild of a library changes the keys of all call sites whose
- * stacks go through it: allocations of the two runs are then paired by size alone, and hints of one run match nothing in the
- * other. The figures do not show that, so a note says it once for each library. A library at another path is the same.
+ * The key of a call site is made of builds and offsets, so a rebuild of a library changes the keys
+ * of all call sites whose stacks go through it: allocations of the two runs are then paired by size
+ * alone, and hints of one run match nothing in the other. The figures do not show that, so a note
+ * says it once for each library. A library at another path counts as the same.
  *
- * Only modules that occur in stacks are looked at. Threads: none. Memory: vec.h.
+ * Only modules in stacks are compared. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_BUILDS_H
 #define KEDGE_TOOLS_BUILDS_H
@@ -14,7 +15,7 @@
 #include "tools/base/render.h"
 #include "tools/trace/trace.h"
 
-/* What a note calls the two runs, and what follows from it. */
+/* A note's names for the two runs, and the consequence that it states. */
 struct builds_words {
     const char *good, *bad, *consequence;
 };
@@ -23,7 +24,7 @@ struct builds_words {
 void builds_print_as(FILE *out, const struct trace *good, const struct trace *bad,
         const struct builds_words *words);
 
-/* The same of a good and a bad run, and "rebuilt": [{path, good, bad}]. */
+/* The same for a good and a bad run. Below: "rebuilt": [{path, good, bad}]. */
 void builds_print(FILE *out, const struct trace *good, const struct trace *bad);
 void builds_json(struct json *json, const struct trace *good, const struct trace *bad);
 

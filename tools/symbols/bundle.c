@@ -22,9 +22,8 @@
 #define READ_BYTES    (1u << 16)
 #define UNPACKED_BASE (UINT64_C(64) << 20)
 #define UNPACKED_RATE UINT64_C(1024)
-#define LENGTH_MAX \
-    (UINT64_C(64) << 30) /* of the capture, holes included: so much is looked through */
-#define ENTRIES_MAX 10000u
+#define LENGTH_MAX    (UINT64_C(64) << 30) /* limit for the capture, holes included */
+#define ENTRIES_MAX   10000u
 
 /* ---- is it one? ---- */
 
@@ -43,9 +42,10 @@ bool bundle_is(const char *path)
     }
     got = read(fd, head, sizeof(head));
     (void)close(fd);
-    return (got >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0)            /* zstd */
-            || (got >= 2 && memcmp(head, "\x1f\x8b", 2) == 0)                /* gzip */
-            || (got == sizeof(head) && memcmp(head + 257, "ustar", 5) == 0); /* packed by hand */
+    return (got >= 4 && memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0) /* zstd */
+            || (got >= 2 && memcmp(head, "\x1f\x8b", 2) == 0)     /* gzip */
+            /* tar without compression */
+            || (got == sizeof(head) && memcmp(head + 257, "ustar", 5) == 0);
 }
 
 /* ---- reading ---- */
@@ -66,9 +66,9 @@ struct bundle_modules {
 struct unpack {
     struct archive *archive;
     struct bundle_modules *modules; /* NULL: all but these are wanted, else only these */
-    uint64_t most, left; /* bytes that may (still) come out of it, those of empty blocks aside */
-    int capture_fd, symbols_fd; /* -1: not there */
-    bool is_ours;               /* "about" was there */
+    uint64_t most, left;        /* bytes that may (still) be unpacked, apart from empty blocks */
+    int capture_fd, symbols_fd; /* -1: not found */
+    bool is_ours;               /* the file "about" was found */
     char *why;
 };
 
@@ -99,7 +99,7 @@ static int nameless_file(void)
     return fd >= 0 ? fd : memfd_create("kedge-capture", MFD_CLOEXEC);
 }
 
-/* Zeroes need no room: captures are mostly empty. */
+/* Zeroes are skipped as holes: captures are mostly empty. */
 static int write_blocks(struct unpack *unpack, int fd, const char *from, size_t bytes, off_t at)
 {
     static const char zeroes[BLOCK_BYTES];
@@ -153,7 +153,7 @@ static int unpack_once(struct unpack *unpack, int *io_fd)
     return unpack_file(unpack, *io_fd);
 }
 
-/* The name of a file in the archive, NULL: something else. */
+/* The name of a file in the archive, NULL: an unknown file. */
 static const char *bundle_name_of(struct archive_entry *entry)
 {
     const char *name = archive_entry_pathname(entry);
@@ -163,7 +163,7 @@ static const char *bundle_name_of(struct archive_entry *entry)
     return strncmp(name, "./", 2) == 0 ? name + 2 : name;
 }
 
-/* It is unpacked to be passed over. */
+/* Unpacks the file only to skip it. */
 static int bundle_pass_over(struct unpack *unpack, struct archive_entry *entry)
 {
     if (archive_entry_size(entry) < 0 || (uint64_t)archive_entry_size(entry) > unpack->left)
@@ -277,7 +277,7 @@ static int open_in(const char *folder, const char *name)
     return fd;
 }
 
-/* From what tar made of one. */
+/* From the folder that tar makes of one. */
 static int open_folder(struct unpack *unpack, const char *path)
 {
     unpack->most = UINT64_MAX;
@@ -288,7 +288,7 @@ static int open_folder(struct unpack *unpack, const char *path)
             : 0;
 }
 
-/* *ret_names NULL: there are none, and the files of this machine are asked. */
+/* *ret_names NULL: there are none, and the files of this machine are used. */
 static int read_names(struct unpack *unpack, struct symcache **ret_names)
 {
     struct stat status;
@@ -464,7 +464,7 @@ static bool copy_file(struct pack *pack, int fd, uint64_t left)
             pack->why = vec_text(strerror(errno));
             return false;
         }
-        if (got == 0) /* it became shorter meanwhile: libarchive fills up with zeroes */
+        if (got == 0) /* the file became shorter meanwhile: libarchive pads with zeroes */
             return true;
         if (got > 0 && archive_write_data(pack->archive, piece, (size_t)got) != got)
             return pack_fault(pack);
@@ -513,7 +513,7 @@ static bool write_archive(struct pack *pack, int fd, const struct bundle_parts *
     if (!pack->archive)
         vec_out_of_memory();
     if (archive_write_add_filter_zstd(pack->archive) != ARCHIVE_OK)
-        (void)archive_write_add_filter_gzip(pack->archive); /* a libarchive without it */
+        (void)archive_write_add_filter_gzip(pack->archive); /* this libarchive lacks zstd */
     (void)archive_write_set_format_pax_restricted(pack->archive);
     is_fine = archive_write_open_fd(pack->archive, fd) == ARCHIVE_OK || pack_fault(pack);
     is_fine = is_fine && add_parts(pack, parts);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bundle.h - a capture and the names of its frames in one file, for machines that have not the program's files.
+ * bundle.h - a capture and the names of its frames in one file, for machines without the program's
+ * files.
  *
  *     kedge-bundle/about          what it is, for people; the first line is "kedge-bundle 1"
  *     kedge-bundle/symbols        symcache.h
  *     kedge-bundle/capture.kcap   as it was written
- *     kedge-bundle/modules/...    files that names came from, if they were asked for: as symfile_packed_name calls them
+ *     kedge-bundle/modules/...    files with the names, if wanted, named by symfile_packed_name
  *
- * A tar archive, compressed with zstd (libarchive). The folder that `tar x` makes of it is as good. Whatever reads captures
- * reads bundles (load.h). Reads any bytes: what it unpacks is bounded by the length of the file (64 MiB and 1024 times that, empty
- * blocks of a capture of at most 64 GiB aside).
+ * A tar archive, compressed with zstd (libarchive). The folder that `tar x` makes of it works too.
+ * Every command that reads captures reads bundles (load.h). Reads any bytes: the unpacked size is
+ * bounded by the length of the file (64 MiB and 1024 times that, apart from empty blocks of a
+ * capture of at most 64 GiB).
  *
  * Threads: none. Memory: vec.h; the capture is unpacked to a file without a name under $TMPDIR.
  */
@@ -24,10 +26,10 @@
 
 struct bundle_modules;
 
-/* Does it look like one: a folder, or a file that begins as such an archive does? */
+/* Whether the path looks like one: a folder, or a file that begins like such an archive. */
 bool bundle_is(const char *path);
 
-/* Is it one, told by the first file in it: kedge packed it. A folder is none. */
+/* Whether the first file in it shows that kedge packed it. A folder never counts. */
 bool bundle_begins(const char *path);
 
 /* 0, or -1 with a message for the user (the caller frees it). */
@@ -35,21 +37,25 @@ int bundle_open(const char *path, struct read_capture **ret_capture, struct symc
         char **ret_why);
 
 /*
- * The files under modules/. Nothing is unpacked before the first one is asked for, since they may be large and the names in the
- * bundle are enough for most; then all are, to files without names under $TMPDIR, within the same bounds.
+ * The files under modules/. They are unpacked when the first one is asked for, since they may be
+ * large and the names in the bundle are usually enough; then all are, to unnamed files under
+ * $TMPDIR, within the same bounds.
  */
 struct bundle_modules *bundle_modules_new(const char *path);
 void bundle_modules_free(struct bundle_modules *modules);
 
-/* A path under which the file can be opened while `modules` lives, the caller's to free; NULL: it is not there. */
+/*
+ * A path under which the file can be opened while `modules` lives, which the caller frees; NULL: it
+ * is not in the bundle.
+ */
 char *bundle_module(struct bundle_modules *modules, const char *name);
 
-/* What went wrong with unpacking them, NULL nothing. */
+/* The error of unpacking them, NULL = none. */
 const char *bundle_modules_why(const struct bundle_modules *modules);
 
-/* What goes into one. */
+/* A file to pack. */
 struct bundle_file {
-    char *path; /* here */
+    char *path; /* on this machine */
     char *name; /* under modules/ */
 };
 

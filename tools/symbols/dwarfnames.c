@@ -12,7 +12,7 @@
 #include "tools/base/vec.h"
 #include "tools/symbols/symtable.h"
 
-/* Code of one compilation unit, addresses as in the DWARF. */
+/* Code of one compilation unit, with addresses as in the DWARF. */
 struct unit_range {
     Dwarf_Addr lo, hi;
     Dwarf_Off unit; /* offset of its DIE */
@@ -21,7 +21,7 @@ struct unit_range {
 struct dwarfnames {
     Dwfl_Module *module;
     struct symtable *symbols;
-    struct unit_range *ranges; /* by lo; only made for files without .debug_aranges */
+    struct unit_range *ranges; /* by lo; only for files without .debug_aranges */
     size_t range_count, range_room;
     bool ranged;
     struct vec_texts texts;
@@ -68,7 +68,7 @@ static const char *readable(struct dwarfnames *names, const char *name)
     return vec_add_text(&names->texts, vec_text(name));
 }
 
-/* The name of a function or inlined call: the linkage name says more for C++. */
+/* The name of a function or inlined call: for C++ the linkage name, which has more. */
 static const char *die_name(struct dwarfnames *names, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
@@ -91,7 +91,7 @@ static Dwarf_Addr place(Dwfl_Module *module, uint64_t offset)
     return offset + bias;
 }
 
-/* Where an inlined call was written: DW_AT_call_file and DW_AT_call_line. */
+/* Place of an inlined call: DW_AT_call_file and DW_AT_call_line. */
 static void call_place(
         struct dwarfnames *names, Dwarf_Die *cu, Dwarf_Die *call, struct dwarfnames_line *line)
 {
@@ -111,7 +111,10 @@ static void call_place(
     }
 }
 
-/* Where the functions of a unit are: in a file of their own (-gsplit-dwarf), if that is there. The lines stay behind. */
+/*
+ * The DIE with the functions of a unit: in a separate file (-gsplit-dwarf) if that exists. The
+ * lines stay in the main file.
+ */
 static Dwarf_Die functions_of(Dwarf_Die *unit)
 {
     uint8_t type = 0;
@@ -123,7 +126,10 @@ static Dwarf_Die functions_of(Dwarf_Die *unit)
     return *unit;
 }
 
-/* The innermost scope at an address and all around it; returns how many, *ret_scopes is the caller's to free. */
+/*
+ * The innermost scope at an address and all scopes around it; returns their number, the caller
+ * frees *ret_scopes.
+ */
 static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes)
 {
     Dwarf_Die *at = NULL;
@@ -132,7 +138,7 @@ static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes
 
     if (count <= 0)
         return 0;
-    /* The scopes around the innermost one as they are in the tree: inlined calls with their callers. */
+    /* The scopes around the innermost one in the tree: inlined calls with their callers. */
     count = dwarf_getscopes_die(&at[0], &around);
     free(at);
     if (count <= 0)
@@ -152,8 +158,9 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Which unit an address lies in is normally read from .debug_aranges. clang does not write that section, and this libdw knows
- * no other way, so the ranges are then collected from the units themselves, once per file.
+ * The unit of an address is normally read from .debug_aranges. clang does not write that section,
+ * and this libdw has no other way, so the ranges are collected from the units themselves, once per
+ * file.
  */
 static void collect_ranges(struct dwarfnames *names)
 {
@@ -173,7 +180,7 @@ static void collect_ranges(struct dwarfnames *names)
     VEC_SORT(names->ranges, names->range_count, compare_ranges);
 }
 
-/* The unit of an address (as in the DWARF), false if none has it. */
+/* The unit of an address (as in the DWARF); false if none contains it. */
 static bool find_in_ranges(struct dwarfnames *names, Dwarf_Addr address, Dwarf_Die *ret_unit)
 {
     Dwarf_Addr bias;
@@ -193,13 +200,16 @@ static bool find_in_ranges(struct dwarfnames *names, Dwarf_Addr address, Dwarf_D
         else
             hi = mid;
     }
-    /* Ranges of one file do not overlap: only the last that begins at or before the address can hold it. */
+    /*
+     * Ranges of one file do not overlap: only the last one that begins at or before the address can
+     * contain it.
+     */
     if (lo == 0 || address >= names->ranges[lo - 1].hi)
         return false;
     return dwarf_offdie(dwarf, names->ranges[lo - 1].unit, ret_unit) != NULL;
 }
 
-/* The unit that an address of the module lies in, and the address as in the DWARF. */
+/* The unit that contains an address of the module, and the address as in the DWARF. */
 static bool find_unit(
         struct dwarfnames *names, uint64_t offset, Dwarf_Die *ret_unit, Dwarf_Addr *ret_address)
 {
@@ -218,7 +228,7 @@ static bool find_unit(
     return find_in_ranges(names, *ret_address, ret_unit);
 }
 
-/* Lines from DWARF; false if it has no function there. A place may be known even so: in *line. */
+/* Lines from DWARF; false if it has no function there. *line may have a place even so. */
 static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwarfnames_line *line,
         struct lines *lines)
 {

@@ -2,8 +2,8 @@
 /*
  * dwarfnames.h - function, file and line of an address, with the calls that were inlined there.
  *
- * By DWARF; else the symbol table, where the distance stands behind the name; else nothing. C++ names are demangled as far as
- * the C++ library is on this machine, which a C program must not need.
+ * From DWARF; else from the symbol table, with the distance after the name; else nothing. C++ names
+ * are demangled if the C++ library is installed, which a C program must not need.
  *
  * Threads: none. Memory: vec.h; the results' texts live as long as the object.
  */
@@ -16,15 +16,15 @@ struct dwarfnames;
 
 struct dwarfnames_line {
     const char *function; /* "name", or "name+0x12" from the symbol table */
-    const char *file;     /* full path as DWARF has it, NULL = not known */
-    unsigned line;        /* 0 = not known */
+    const char *file;     /* full path as in DWARF, NULL = unknown */
+    unsigned line;        /* 0 = unknown */
 };
 
-/* Of one module; `module` is the caller's and outlives it. */
+/* For one module; `module` is the caller's and outlives it. */
 struct dwarfnames *dwarfnames_new(Dwfl_Module *module);
 void dwarfnames_free(struct dwarfnames *names);
 
-/* Lines of the call at an ELF address, innermost first; the caller frees the array. 0: nothing is known. */
+/* Lines of the call at an ELF address, innermost first; the caller frees the array. 0: unknown. */
 size_t dwarfnames_at(
         struct dwarfnames *names, uint64_t address, struct dwarfnames_line **ret_lines);
 

@@ -25,7 +25,7 @@ static bool is_loop(const struct symbols_line *line)
     return pymerge_begins(line->function, "_PyEval_EvalFrameDefault");
 }
 
-/* Of a file that is an interpreter and nothing else, or a function that is called like one. */
+/* Whether the file is an interpreter, or the function has the name of one of its functions. */
 static bool pymerge_is_interpreter(const struct symbols_line *line)
 {
     const char *file = filename_of(line->module);
@@ -34,7 +34,7 @@ static bool pymerge_is_interpreter(const struct symbols_line *line)
             || pymerge_begins(line->function, "Py") || pymerge_begins(line->function, "_Py");
 }
 
-/* As another tool names it: nobody says in which library it is. */
+/* A native function as another tool named it: its library is unknown. */
 static void push_native(struct merging *merging, const struct trace_pyframe *frame)
 {
     VEC_PUSH(merging->out, merging->count, merging->room) =
@@ -51,7 +51,7 @@ static void push_frame(struct merging *merging, const struct trace_pyframe *fram
         push_native(merging, frame);
         return;
     }
-    /* in captures of kedge 0.1: functions of its own around the framework's */
+    /* in captures of kedge 0.1: kedge's functions around the framework's */
     if (pymerge_begins(filename_of(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =
@@ -64,7 +64,10 @@ static void push_frame(struct merging *merging, const struct trace_pyframe *fram
                     .is_ours = true};
 }
 
-/* The functions that one call of the loop runs: the innermost ones not yet placed, to the one that C called. */
+/*
+ * Places the functions that one call of the loop runs: the innermost ones not placed yet, up to the
+ * one that C called.
+ */
 static void place_call(struct merging *merging)
 {
     bool is_last = false;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pymerge.h - one stack of a native and a Python one.
+ * pymerge.h - merges a native and a Python stack.
  *
- * The interpreter runs Python functions in a loop, one C function that stands in the native stack once for each time that
- * C called Python. The functions that this call runs take its place; what else of the interpreter lies between is left
- * out, what other libraries have there stays:
+ * The interpreter runs Python functions in a loop, one C function that is in the native stack once
+ * for each time that C called Python. The Python functions that the call runs replace it; other
+ * frames of the interpreter are left out, frames of other libraries stay:
  *
- *     alloc, _PyEval_EvalFrameDefault, call_function, ffi_call ...   with   forward, step* | main*     (* called from C)
+ *     alloc, _PyEval_EvalFrameDefault, call_function, ffi_call ...   with   forward, step* | main*
+ *                                                                     (* called from C)
  *     alloc, forward, step, ffi_call, main
  *
- * Functions of kedge's own module in the interpreter are no part of the program and are left out.
+ * Functions of kedge's own module in the interpreter are left out.
  *
- * Where the loop cannot be told (the interpreter's file is not there), the Python functions come before the first frame of
- * an interpreter, or last. Those of another thread (ambient) come last.
+ * If the loop cannot be found (the interpreter's file is missing), the Python functions come before
+ * the first frame of an interpreter, or last. Those of another thread (ambient) come last.
  *
  * Pure. Memory: vec.h.
  */
@@ -21,7 +22,7 @@
 
 #include "tools/symbols/symbols.h"
 
-/* `lines` is given back or freed; the result is the caller's. `frames` are those of `stack`. */
+/* `lines` is returned or freed; the caller frees the result. `frames` are those of `stack`. */
 struct symbols_line *pymerge(struct symbols_line *lines, size_t count,
         const struct trace_stack *stack, const struct trace_pyframe *frames, size_t *ret_count);
 

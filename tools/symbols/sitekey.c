@@ -6,7 +6,7 @@
 #include "tools/base/vec.h"
 #include "tracker/hints/pysite.h"
 
-/* A key that is not in the list yet becomes its last one; how many there are then. */
+/* Appends a key that is not in the list yet; returns the new number. */
 static size_t add_key(struct sitekey *keys, size_t count, struct sitekey key)
 {
     for (size_t i = 0; i < count; i++)
@@ -17,7 +17,7 @@ static size_t add_key(struct sitekey *keys, size_t count, struct sitekey key)
     return count;
 }
 
-/* How many frames of a stack name call sites. */
+/* The number of a stack's frames that name call sites. */
 static uint32_t frames_of(const struct trace_stack *stack)
 {
     return stack->ambient ? 0 : stack->pycount;
@@ -47,7 +47,7 @@ size_t sitekey_list(const struct trace *trace, const struct trace_block *block,
         count = add_key(ret_keys, count, key);
         key.key = pysite_key(frame->file, frame->function, frame->line);
         key.has_line = true;
-        count = add_key(ret_keys, count, key); /* without a known line it is the same key */
+        count = add_key(ret_keys, count, key); /* without a known line both keys are equal */
     }
     return count;
 }
@@ -69,7 +69,7 @@ void sitekey_pick(const struct sitekey *key, struct rule_pick *io_pick)
     io_pick->site[io_pick->site_count++] = key->key;
 }
 
-/* Outermost first, as each list goes on where that of the frames further out ends. */
+/* Outermost first, because each list continues at the end of the outer frames' list. */
 static const struct pysite *sitekey_name_stack(const struct trace *trace,
         const struct trace_stack *stack, const struct hints *hints, struct pysite *room)
 {

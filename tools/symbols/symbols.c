@@ -12,17 +12,17 @@
 #include "tools/symbols/symcache.h"
 #include "tools/symbols/symfile.h"
 
-/* A captured module and what has its names now. */
+/* A captured module and the source of its names. */
 struct module_names {
     struct symfile file;
     struct dwarfnames *names; /* NULL: no file has them */
     bool is_opened, is_looked_up;
-    bool is_cached; /* the capture came with names for it */
+    bool is_cached; /* the capture contains names for it */
     uint32_t cached;
     const char *note; /* why it has none, "" if it has */
 };
 
-/* Each stays where it is, as its file must, while slots are added. */
+/* Allocated separately, since its file must not move while slots are added. */
 struct module_slot {
     struct module_names *at;
 };
@@ -51,7 +51,7 @@ struct symbols {
     struct vec_texts trouble;
 };
 
-/* The trace may have more of both than last time. */
+/* The trace may have more stacks and modules than last time. */
 static void symbols_make_room(struct symbols *symbols)
 {
     const struct trace *trace = symbols->trace;
@@ -115,7 +115,7 @@ static void add_trouble(struct symbols *symbols, const char *line)
     (void)vec_add_once(&symbols->trouble, vec_text(line));
 }
 
-/* What the capture brought along. */
+/* Uses the names that the capture contains. */
 static void symbols_look_up(struct symbols *symbols, uint32_t number)
 {
     struct module_names *module = module_at(symbols, number);

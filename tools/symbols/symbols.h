@@ -2,15 +2,17 @@
 /*
  * symbols.h - names for frames, offline.
  *
- * A capture holds frames as (module, ELF address). Names come with the capture if it is a bundle (symcache.h), else from the
- * files that it brought along or from those on this machine: function, file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
- * module's name and the address. A file of another build than the captured one is not asked at all: a wrong name is
- * worse than none (symfile.h).
+ * A capture holds frames as (module, ELF address). Names come with the capture if it is a bundle
+ * (symcache.h), else from the files that it brought along or from those on this machine: function,
+ * file and line with inlined calls from DWARF, else the symbol table (dwarfnames.h), else the
+ * module's name and the address. A file of another build than the captured one is not used at all:
+ * a wrong name is worse than none (symfile.h).
  *
- *     frame ─► named before ─► names of the bundle ─► files of this build ─► DWARF ─► symbol + offset ─► module+0x1234
+ *     frame ─► cache ─► bundle's names ─► files of this build ─► DWARF ─► symbol+0x12 ─► module+0x12
  *
- * Nothing is ever symbolised inside the watched program. Threads: none. Memory: vec.h; results live as long as the
- * symbols object. Modules are opened when they are first asked for. Stacks and modules may be added to the trace meanwhile.
+ * Nothing is ever symbolised inside the watched program. Threads: none. Memory: vec.h; results live
+ * as long as the symbols object. Modules are opened when they are first asked for. Stacks and
+ * modules may be added to the trace meanwhile.
  */
 #ifndef KEDGE_TOOLS_SYMBOLS_H
 #define KEDGE_TOOLS_SYMBOLS_H
@@ -36,25 +38,40 @@ struct symbols *symbols_new(const struct trace *trace);
 void symbols_free(struct symbols *symbols);
 
 /*
- * All lines of a stack, innermost first, Python functions where the interpreter's loop stands (pymerge.h). Valid until
- * symbols_free.
+ * All lines of a stack, innermost first, Python functions where the interpreter's loop stands
+ * (pymerge.h). Valid until symbols_free.
  */
 const struct symbols_line *symbols_stack(
         struct symbols *symbols, uint32_t stack, size_t *ret_count);
 
-/* "function file:line" of the innermost native line that is the program's, else as symbols_pysite; "(no stack)" without one. Valid until symbols_free. */
+/*
+ * "function file:line" of the innermost native line of the program, else as symbols_pysite; "(no
+ * stack)" without one. Valid until symbols_free.
+ */
 const char *symbols_site(struct symbols *symbols, uint32_t stack);
 
-/* "function file:line" of the innermost Python line, NULL if there is none. Valid until symbols_free. */
+/*
+ * "function file:line" of the innermost Python line, NULL if there is none. Valid until
+ * symbols_free.
+ */
 const char *symbols_pysite(struct symbols *symbols, uint32_t stack);
 
-/* The path of the library (or program) that asked: the module of the innermost line that is the program's; "" unknown. */
+/*
+ * The path of the library (or program) that allocated: the module of the innermost line of the
+ * program; "" unknown.
+ */
 const char *symbols_owner(struct symbols *symbols, uint32_t stack);
 
-/* Modules whose file on this machine is another build, or missing: NULL at the end of the list. For notices. */
+/*
+ * Modules whose file on this machine is another build, or missing: NULL at the end of the list. For
+ * notices.
+ */
 const char *symbols_trouble(const struct symbols *symbols, size_t index);
 
-/* For bundles: what is known of one frame (the caller frees the array), why a module has no names, its files. */
+/*
+ * For bundles: the names of one frame (the caller frees the array), the reason why a module has no
+ * names, its files.
+ */
 size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
         struct dwarfnames_line **ret_lines);
 const char *symbols_module_trouble(struct symbols *symbols, uint32_t number);

@@ -23,7 +23,7 @@ struct frame {
 };
 
 struct symcache {
-    char *text; /* what fields point into */
+    char *text; /* the text that fields point into */
     struct module *modules;
     size_t module_count, module_room;
     uint32_t current; /* module of the frames that follow */
@@ -37,12 +37,12 @@ struct symcache {
 
 /* ---- reading ---- */
 
-/* What is escaped, and the letter behind the backslash. */
+/* A character to escape, and the letter after the backslash. */
 static const char escapes[][2] = {{'\t', 't'}, {'\n', 'n'}, {'\r', 'r'}, {'\\', '\\'}};
 
 #define ESCAPE_COUNT (sizeof(escapes) / sizeof(escapes[0]))
 
-/* Undoes the escapes in place; false: one that does not exist. */
+/* Undoes the escapes in place; false: an invalid escape. */
 static bool unescape(char *text)
 {
     char *to = text;
@@ -97,7 +97,9 @@ static bool is_build_id(const char *text)
                     && strspn(text, "0123456789abcdef") == length);
 }
 
-/* The build counts; without a build-id the path and what the code looks like, which may not be known. */
+/*
+ * The key is the build-id; without one the path and the identity of the code, which may be unknown.
+ */
 static struct key symcache_key_of(const char *build_id, uint64_t identity, const char *path)
 {
     struct key key = keytable_text(build_id);

@@ -15,7 +15,10 @@
 
 char *symfile_folders = (char[]){":.debug:/usr/lib/debug"};
 
-/* Where debuginfod-find leaves what it has fetched; the caller frees it. NULL: nowhere. */
+/*
+ * The folder where debuginfod-find stores the files that it fetched; the caller frees it. NULL:
+ * none.
+ */
 static char *cache_folder(void)
 {
     const char *own = getenv("DEBUGINFOD_CACHE_PATH");
@@ -29,7 +32,7 @@ static char *cache_folder(void)
     return home && *home ? vec_format("%s/.cache/debuginfod_client", home) : NULL;
 }
 
-/* libdw's own way, without the network: that one is asked only where DEBUGINFOD_URLS is set. */
+/* libdw's own search, without the network: it uses the network only if DEBUGINFOD_URLS is set. */
 static int find_by_libdw(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
         const char *file, const char *link, GElf_Word crc, char **ret_file)
 {
@@ -95,7 +98,7 @@ static bool symfile_is_same_build(
     GElf_Addr address;
     size_t room = sizeof(captured->build_id);
 
-    if (captured->build_id_length == 0) /* one with text relocations has no identity either */
+    if (captured->build_id_length == 0) /* a module with text relocations has no identity either */
         return captured->identity == 0
                 || readbuild_is_same(path, captured->path, captured->identity);
     int length = dwfl_module_build_id(module, &bits, &address);
@@ -114,8 +117,9 @@ void symfile_paths(const struct symfile *file, const char **ret_main, const char
 }
 
 /*
- * Is there debug information that this libdw cannot unpack? It does not say so: for it the file has none, or none but the small
- * sections that did not pay to pack. zlib it always can; the others are tried, in this handle alone.
+ * Whether there is debug information that this libdw cannot decompress. libdw does not report that:
+ * it behaves as if the file had none, or only the small sections that were not compressed. zlib
+ * always works; the others are tried, in this handle alone.
  */
 static bool is_packed_anew(const char *path)
 {
@@ -142,7 +146,7 @@ static bool is_packed_anew(const char *path)
     return is_so;
 }
 
-/* NULL: they are there, or there simply is no debug information. The caller frees it. */
+/* NULL: there are lines, or there is no debug information. The caller frees it. */
 static char *why_no_lines(const struct symfile *file, const struct trace_module *captured)
 {
     const char *main_path;
@@ -179,7 +183,7 @@ static enum found try_file(
     if (access(path, R_OK) != 0 || stat(path, &status) != 0)
         return FOUND_NONE;
     if (!S_ISREG(status.st_mode))
-        return FOUND_NO_ELF; /* libdw would wait for somebody to write to a pipe */
+        return FOUND_NO_ELF; /* libdw would wait for a writer of a pipe */
     file->dwfl = dwfl_begin(&callbacks);
     if (!file->dwfl)
         return FOUND_NONE;
@@ -192,7 +196,7 @@ static enum found try_file(
         (void)dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
         *user = file;
         file->module = module;
-        (void)dwfl_module_getdwarf(module, &bias); /* what belongs to it is looked for now */
+        (void)dwfl_module_getdwarf(module, &bias); /* makes libdw look for the debug file now */
         file->why = why_no_lines(file, captured);
         return FOUND_SAME;
     }
@@ -209,7 +213,7 @@ static bool try_and_free(struct symfile *file, char *path, const struct trace_mo
     return is_found;
 }
 
-/* The build itself, wherever it lies. */
+/* The captured build itself, in any folder. */
 static bool try_build_id(struct symfile *file, const struct trace_module *captured)
 {
     char *folders = vec_text(symfile_folders);
@@ -252,7 +256,7 @@ char *symfile_packed_name(const struct trace_module *captured, bool is_debug)
     return vec_format("identity/%016" PRIx64 "-%s%s", captured->identity, slash + 1, end);
 }
 
-/* From a bundle. Its debug file is of use, too, where the module itself is found elsewhere. */
+/* From a bundle. Its debug file is useful, too, if the module itself is found elsewhere. */
 static bool try_packed(struct symfile *file, const struct trace_module *captured)
 {
     char *name = symfile_packed_name(captured, false);

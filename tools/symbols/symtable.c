@@ -8,7 +8,7 @@
 
 #define NONE UINT32_MAX
 
-/* What is preferred comes first. */
+/* Preferred ones come first. */
 enum binding {
     GLOBAL,
     WEAK,
@@ -18,12 +18,12 @@ enum binding {
 
 struct symbol {
     GElf_Addr start, end;
-    uint32_t around; /* the last one before it that ends behind it, NONE: no other does */
+    uint32_t around; /* the last one before it that ends after it, NONE: no other does */
     uint32_t number; /* in the module's table */
     enum binding binding;
 };
 
-/* By start; of one start, what is preferred comes last. */
+/* By start; for equal starts the preferred one comes last. */
 struct symbols_of {
     struct symbol *at;
     size_t count, room;
@@ -33,7 +33,7 @@ struct symtable {
     Dwfl_Module *module;
     bool is_read;
     struct symbols_of globals, locals;
-    struct symbols_of labels; /* without a size */
+    struct symbols_of labels; /* symbols without a size */
 };
 
 struct symtable *symtable_new(Dwfl_Module *module)
@@ -129,7 +129,7 @@ static void read_table(struct symtable *table)
     sort(&table->labels);
 }
 
-/* The last one that starts at an address or before, NONE: all start behind it. */
+/* The last one that starts at or before an address, NONE: all start after it. */
 static uint32_t last_before(const struct symbols_of *of, GElf_Addr address)
 {
     uint32_t low = 0;
@@ -145,7 +145,10 @@ static uint32_t last_before(const struct symbols_of *of, GElf_Addr address)
     return low == 0 ? NONE : low - 1;
 }
 
-/* The symbol that covers an address. *ret_end: if there is none, no symbol that starts before the address ends behind this. */
+/*
+ * The symbol that covers an address. *ret_end: if there is none, no symbol that starts before the
+ * address ends after this.
+ */
 static const struct symbol *covering(
         const struct symbols_of *of, GElf_Addr address, GElf_Addr *ret_end)
 {
@@ -158,7 +161,7 @@ static const struct symbol *covering(
     return NULL;
 }
 
-/* libdw knows which section each of them is in, and which one is global. */
+/* libdw knows the section of each label, and which one is global. */
 static const char *find_label(struct symtable *table, GElf_Addr address, uint64_t *ret_distance)
 {
     GElf_Sym symbol;

@@ -9,8 +9,8 @@
 #include "tools/base/vec.h"
 #include "tracker/hints/hintfile.h"
 
-#define TITLE_PARTS  16 /* frames of one title, at most */
-#define TITLE_ROUNDS 64 /* frames that were tried */
+#define TITLE_PARTS  16 /* most frames of one title */
+#define TITLE_ROUNDS 64 /* most frames that are tried */
 #define WAY_PARTS    3
 
 enum kind {
@@ -24,19 +24,19 @@ enum kind {
     KIND_NONE,
 };
 
-/* Packages through which a program asks for memory, and that are not what it is about. */
+/* Packages through which a program allocates, and which a title should not name. */
 static const char *const framework_packages[] = {"torch", "torchgen", "functorch", "triton",
         "paddle", "jax", "jaxlib", "tensorflow", "keras", "cupy", "cupyx", "cupy_backends", "numba",
         "numba_cuda", "pycuda", "pytools", "rmm", "cuda", "tinygrad", "numpy", "lightning",
         "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"};
 
-/* Libraries of frameworks and interpreters, where they are not among installed packages. */
+/* Libraries of frameworks and interpreters that are not among installed packages. */
 static const char *const framework_libraries[] = {"libtorch*", "libc10*", "libcaffe2*", "libshm*",
         "libpaddle*", "libphi*", "libcommon.so*", "libtensorflow*", "libjax*", "xla_*", "librmm*",
         "libffi*", "python*", "libpython*", "pypy*", "libpypy*", "libgomp*", "libstdc++*",
         "libgcc_s*", "libtcmalloc*", "libjemalloc*"};
 
-/* What follows the last folder of installed packages, NULL where the file lies in none. */
+/* The path after the last folder of installed packages, NULL if the file is in none. */
 static const char *inside_packages(const char *file)
 {
     static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
@@ -60,7 +60,10 @@ static bool is_framework_package(const char *inside)
     return false;
 }
 
-/* Python's own library and what it makes up; what was typed or given as an argument is the program's. */
+/*
+ * Python's own library, and names that Python makes up; code that was typed or given as an argument
+ * is the program's.
+ */
 static bool is_of_python(const char *file)
 {
     if (*file == '<')
@@ -70,7 +73,7 @@ static bool is_of_python(const char *file)
             || strstr(file, "/torchinductor_");
 }
 
-/* How torch calls each module's forward. */
+/* torch's functions that call each module's forward. */
 static bool is_plumbing(const char *function)
 {
     const char *dot = strrchr(function, '.');
@@ -107,7 +110,7 @@ static bool is_framework_library(const char *path)
     return false;
 }
 
-/* "module+0x1234", "?+0x1234" and "(no name)" stand for a function that has no name (symbols.h). */
+/* "module+0x1234", "?+0x1234" and "(no name)" stand for a function without a name (symbols.h). */
 static bool has_name(const struct symbols_line *line)
 {
     const char *module = *line->module ? filename_of(line->module) : "?";
@@ -119,11 +122,11 @@ static bool has_name(const struct symbols_line *line)
             || strncmp(line->function + length, "+0x", 3) != 0;
 }
 
-/* How long "operator()" is at the beginning, its arguments not included; 0: it is no operator. */
+/* The length of "operator()" at the beginning, without its arguments; 0: it is no operator. */
 static size_t operator_length(const char *at)
 {
     static const char word[] = "operator";
-    /* Those that look like brackets, the longest first. */
+    /* Operators that look like brackets, the longest first. */
     static const char *const signs[] = {
             "()", "[]", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "<", ">", ""};
     size_t length = sizeof(word) - 1;
@@ -136,7 +139,10 @@ static size_t operator_length(const char *at)
     return length + strlen(signs[i]);
 }
 
-/* How long what says nothing is at the beginning: "(anonymous namespace)::", or "decltype(" where a word begins. */
+/*
+ * The length of a meaningless beginning: "(anonymous namespace)::", or "decltype(" at the start of
+ * a word.
+ */
 static size_t empty_length(const char *at, bool begins)
 {
     static const char anonymous[] = "(anonymous namespace)::";
@@ -149,7 +155,10 @@ static size_t empty_length(const char *at, bool begins)
     return (size_t)(strchr(at, '(') - at) + 1;
 }
 
-/* "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates, anonymous parts and results. */
+/*
+ * "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates,
+ * anonymous parts and results.
+ */
 static char *short_name(const char *function)
 {
     char *out = vec_new(strlen(function) + 1, 1);
@@ -174,10 +183,10 @@ static char *short_name(const char *function)
         } else if (depth) {
             depth -= *s == '>' || *s == ')';
         } else if (*s == '(' || *s == '{' || strncmp(s, "+0x", 3) == 0) {
-            if (n) /* else what follows has no other name */
+            if (n) /* else the rest has no other name */
                 break;
         } else if (*s == ' ' && !is_operator) {
-            n = 0; /* a template's name begins with what it returns */
+            n = 0; /* a template's name begins with its result type */
         } else if (*s != ' ' || s[1] != '<') {
             out[n++] = *s;
         }
@@ -188,7 +197,10 @@ static char *short_name(const char *function)
     return out;
 }
 
-/* What all operators of a framework allocate through: each of its rows would be called like that. */
+/*
+ * A function through which all operators of a framework allocate: it would be the title of each
+ * row.
+ */
 static bool is_allocator(const struct symbols_line *line)
 {
     static const char *const names[] = {"c10::*", "at::detail::*", "at::empty*",
@@ -205,7 +217,7 @@ static bool is_allocator(const struct symbols_line *line)
     return found;
 }
 
-/* Where nobody knows the library: another tool named the function. */
+/* For a function of an unknown library, as another tool named it. */
 static bool is_framework_function(const char *function)
 {
     static const char *const names[] = {"at::*", "c10::*", "torch::*", "caffe2::*", "pybind11::*",
@@ -236,7 +248,7 @@ static enum kind title_kind_of(const struct symbols_line *line)
     return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
 }
 
-/* One frame as a title has it. */
+/* One frame in the form of a title. */
 static char *name_line(const struct symbols_line *line, enum kind kind)
 {
     const char *module = filename_of(line->module);
@@ -297,12 +309,12 @@ static void parts_done(struct parts *parts)
     free(parts->part);
 }
 
-/* A title that is being made. */
+/* A title that is being built. */
 struct row {
     struct parts parts;
     char *title;
     size_t used;              /* parts up to here were tried */
-    size_t told[TITLE_PARTS]; /* those in the title */
+    size_t told[TITLE_PARTS]; /* the parts in the title */
     unsigned frames;
     uint32_t number;
 };
@@ -333,7 +345,7 @@ static int by_title(const void *a, const void *b)
     return r ? r : (x->number > y->number) - (x->number < y->number);
 }
 
-/* The first part, behind those tried, in which rows of one title differ; SIZE_MAX: none. */
+/* The first untried part in which rows of one title differ; SIZE_MAX: none. */
 static size_t title_find_difference(const struct row *rows, size_t count)
 {
     size_t longest = 0;
@@ -348,7 +360,7 @@ static size_t title_find_difference(const struct row *rows, size_t count)
     return SIZE_MAX;
 }
 
-/* One more frame for each of the rows that share a title, if that tells any of them apart. */
+/* Adds one more frame to each of the rows that share a title, if that distinguishes any of them. */
 static bool title_tell_apart(struct row *rows, size_t count)
 {
     bool changed = false;
@@ -370,7 +382,10 @@ static bool title_tell_apart(struct row *rows, size_t count)
     return changed;
 }
 
-/* So many frames of the program's own are the same in all rows, and then one follows that is not: wrappers. */
+/*
+ * The number of the program's own frames that are equal in all rows and are followed by one that is
+ * not: wrappers.
+ */
 static size_t count_wrappers(const struct row *rows, size_t count)
 {
     enum kind kind = rows[0].parts.part[0].kind;
@@ -456,7 +471,7 @@ void title_done(char **titles, size_t count)
     free((void *)titles);
 }
 
-/* "libown+0x12": the library's name, and the place. */
+/* "libown+0x12": the library's name, and the offset. */
 static char *word_without_name(const struct symbols_line *line)
 {
     const char *name = filename_of(line->module);
@@ -469,7 +484,7 @@ static char *word_without_name(const struct symbols_line *line)
     return vec_format("%.*s%s", length, name, place ? place : "");
 }
 
-/* "" of what is not the program's own. */
+/* "" for a frame outside the program. */
 static char *title_word_of(const struct part *part)
 {
     const struct symbols_line *line = part->line;
@@ -477,7 +492,7 @@ static char *title_word_of(const struct part *part)
     if (!line || part->kind > KIND_PROGRAM_NATIVE)
         return vec_text("");
     if (line->is_python) {
-        const char *dot = strrchr(line->function, '.'); /* of Class.method */
+        const char *dot = strrchr(line->function, '.'); /* in Class.method */
         return vec_text(dot && dot[1] ? dot + 1 : line->function);
     }
     return has_name(line) ? short_name(line->function) : word_without_name(line);
