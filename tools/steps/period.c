@@ -11,36 +11,47 @@
 #include "tools/steps/period_words.h"
 
 enum {
-    ALLOCS_MIN = 9,      /* three times three: of less everything repeats */
-    REPETITIONS_MIN = 3, /* two are enough where they are nearly the same */
-    /* Of all that lives at once, one in so many may live across the cuts of a step: a loader's batch, a free that comes late. */
+    ALLOCS_MIN = 9,      /* three times three: a shorter sequence always repeats something */
+    REPETITIONS_MIN = 3, /* two are enough if they are nearly the same */
+    /*
+     * One part in so many of the peak may live across the cuts of a step: a loader's batch, a late
+     * free.
+     */
     REST_OF = 16,
     COST_OF = 1000,   /* costs are in such parts of the peak; */
-    NEAR_OF = 8,      /* of the least one, one in so many makes no difference */
-    ANCHOR_SIZES = 4, /* words of 1, 2, 4, 8 allocations tell repetitions */
+    NEAR_OF = 8,      /* a cost within one part in so many of the least one counts as equal */
+    ANCHOR_SIZES = 4, /* words of 1, 2, 4, 8 allocations mark repetitions */
     CLASSES_MAX = 48,
-    /* Of the sequence: anchors that are less even than the best one by more are not looked at. */
+    /*
+     * Parts of the sequence: anchors that are less even than the best one by more than one such
+     * part are ignored.
+     */
     UNEVEN_OF = 64,
-    MISSES_MAX = 4, /* in a row, where the first repetition begins */
-    RUN_MAX = 8,    /* allocations by which a beginning is known */
-    FIRST_OF = 4,   /* of its length: so far from where others begin the first one may */
+    MISSES_MAX = 4, /* in a row, at the begin of the first repetition */
+    RUN_MAX = 8,    /* allocations that identify a beginning */
+    /* parts of its length: the first repetition may begin so far from where others do */
+    FIRST_OF = 4,
     LONGER_MAX = 4, /* the first repetition is at most so many times as long as the others */
-    SAMPLES = 9,    /* repetitions, of which one is to stand for all */
+    SAMPLES = 9,    /* repetitions that are compared to find a typical one */
     TURNS_MAX = 32, /* pieces in random order that are compared */
-    /* To a step that is told by its parts: more than the heads or experts of a layer often are. */
+    /*
+     * For a step that is recognised by its parts: more parts than a layer usually has heads or
+     * experts.
+     */
     PARTS_MIN = 6,
-    COARSER_OF = 32, /* a coarser repetition must have one in so many allocations more */
+    COARSER_OF = 32, /* a coarser repetition must have one allocation in so many more */
 };
 
 #define COVERED          0.65 /* of the sequence, by repetitions */
 #define COVERED_BY_PARTS 0.25
 #define NEARLY_SAME      0.9
 
-/* A word, and where it begins. */
+/* A word, and its position. */
 struct anchor {
     uint32_t *at;
     uint32_t count, length; /* the distance of most of them */
-    double even; /* what such distances cover of the sequence, less twice what they differ */
+    /* the part of the sequence that such distances cover, less twice their deviation */
+    double even;
 };
 
 struct search {
@@ -48,22 +59,26 @@ struct search {
     uint32_t count;
     uint32_t start; /* the first allocation that is not kept for good */
     struct period_words words;
-    struct anchor *anchors; /* of words that may be once in each repetition */
+    struct anchor *anchors; /* words that may occur once in each repetition */
     size_t anchor_count, anchor_room;
-    uint32_t *places[ANCHOR_SIZES]; /* `at` of them */
-    /* [i]: bytes and blocks of a moment that live when allocation i is made; count + 1 of them. */
+    uint32_t *places[ANCHOR_SIZES]; /* their `at` */
+    /*
+     * [i]: bytes and blocks that live for a while and are live when allocation i is made; count + 1
+     * of them.
+     */
     uint64_t *bytes;
     uint32_t *blocks;
-    uint64_t peak; /* the most of `bytes`, and of `blocks` */
+    uint64_t peak; /* the maxima of `bytes` and of `blocks` */
     uint32_t peak_blocks;
-    uint32_t *seen; /* [number of a word]: room for likeness() */
+    uint32_t *seen; /* [number of a word]: scratch space of likeness() */
 };
 
-/* What is found, and what else is known of it. */
+/* A result, with figures to judge it. */
 struct finding {
     struct period period;
-    double share;    /* of the sequence that is in them, or made of the same: 0 .. 1 */
-    double fit;      /* of it that is in them, and alike: 0 .. 1 */
+    /* part of the sequence inside the repetitions, or made of the same allocations: 0 .. 1 */
+    double share;
+    double fit;      /* part of it inside alike repetitions: 0 .. 1 */
     bool repeats;    /* somewhere, if not from end to end */
     bool is_uniform; /* one half of it is like the other */
 };
@@ -78,24 +93,24 @@ static bool is_about(uint64_t distance, uint64_t length)
     return 4 * distance >= 3 * length && 4 * distance <= 5 * length;
 }
 
-/* More than half of what is not so by chance. */
+/* The likeness covers more than half of the distance between chance and 1. */
 static bool period_is_like(double likeness, double chance)
 {
     return likeness - chance > (1 - chance) / 2;
 }
 
-/* The number that so many fourths of them are below. Sorts them. */
+/* The quantile below which so many fourths of the numbers are. Sorts them. */
 static uint64_t quantile(uint64_t *numbers, size_t count, size_t fourths)
 {
     VEC_SORT(numbers, count, vec_by_number);
     return numbers[count * fourths / 4];
 }
 
-/* ── what lives when ── */
+/* ── live memory over time ── */
 
 /*
- * Memory of a moment between two places: it is made there and freed there. What was there before, what stays and what goes when all
- * is torn down is nobody's result.
+ * Short-lived memory between two places: allocated and freed there. Memory from before, memory that
+ * stays, and memory that the final teardown frees is no result of a step.
  */
 static void period_find_live(struct search *search, uint32_t from)
 {
@@ -124,7 +139,9 @@ static void period_find_live(struct search *search, uint32_t from)
     }
 }
 
-/* What lives across there, of all that lives at once: bytes and blocks, in thousandths each. */
+/*
+ * Memory that lives across the place, relative to the peak: bytes and blocks, in thousandths each.
+ */
 static uint64_t cost_at(const struct search *search, uint32_t i)
 {
     return search->bytes[i] / (search->peak / COST_OF + 1)
@@ -133,7 +150,7 @@ static uint64_t cost_at(const struct search *search, uint32_t i)
 
 /* ── anchors ── */
 
-/* The lower one of two: the longer has something between. */
+/* The lower median: a longer distance may contain something else. */
 static uint32_t middle_distance(const uint32_t *at, uint32_t count)
 {
     uint64_t *distances = vec_new(count, sizeof(*distances));
@@ -146,7 +163,7 @@ static uint32_t middle_distance(const uint32_t *at, uint32_t count)
     return (uint32_t)middle;
 }
 
-/* Returns false if what is there comes at no even distances, or covers too little. */
+/* Returns false if the word does not recur at even distances, or covers too little. */
 static bool period_measure(
         const struct search *search, uint32_t *at, uint32_t count, struct anchor *ret)
 {
@@ -171,13 +188,14 @@ static bool period_measure(
     return ret->length > 1 && (double)inside / all >= COVERED_BY_PARTS && 2 * even > count - 1;
 }
 
-/* Of a word that follows itself the first occurrence counts alone. */
+/* Of consecutive repeats of a word count only the first. */
 static void find_anchors(struct search *search, int size)
 {
     uint32_t count = search->count;
     const uint32_t *ids = search->words.ids[size];
     uint32_t *places = search->places[size];
-    uint32_t *ends = vec_new(2 * (size_t)count + 2, sizeof(*ends)); /* of each word in `places` */
+    /* the end of each word's list in `places` */
+    uint32_t *ends = vec_new(2 * (size_t)count + 2, sizeof(*ends));
     uint32_t kinds = 0;
 
     for (uint32_t i = 0; i < count; i++)
@@ -210,7 +228,7 @@ static bool is_same_class(const struct anchor *one, const struct anchor *other)
     return is_about(one->length, other->length) && is_about(one->count, other->count);
 }
 
-/* One for each length of a repetition and number of them: the most even one. Returns how many. */
+/* The most even anchor for each length and number of repetitions. Returns how many. */
 static size_t find_classes(const struct search *search, struct anchor *ret_classes)
 {
     size_t count = 0;
@@ -228,9 +246,9 @@ static size_t find_classes(const struct search *search, struct anchor *ret_class
     return count;
 }
 
-/* ── where a repetition begins ── */
+/* ── the begin of a repetition ── */
 
-/* So many allocations before each occurrence of an anchor. */
+/* A number of allocations before each occurrence of an anchor. */
 struct place {
     struct anchor anchor;
     uint32_t back;
@@ -253,7 +271,7 @@ static struct place period_place_of(
     return place;
 }
 
-/* For each place in a repetition the anchor of that class that is there; `at` NULL: none. */
+/* For each place in a repetition the anchor of that class at it; `at` NULL: none. */
 static struct anchor *find_owners(const struct search *search, const struct anchor *class)
 {
     struct anchor *owners = vec_new(class->length, sizeof(*owners));
@@ -277,7 +295,7 @@ static struct anchor *find_owners(const struct search *search, const struct anch
     return owners;
 }
 
-/* The first repetition begins with what comes again, behind what is done once. */
+/* The first repetition begins with allocations that recur, after those that are made once. */
 static uint32_t find_begin(const struct search *search, const struct anchor *class)
 {
     const uint32_t *ids = search->words.ids[0];
@@ -299,8 +317,9 @@ static uint32_t around(uint32_t a, uint32_t b, uint32_t length)
 }
 
 /*
- * Of the places where least lives across: where the first repetition begins, else where the last one ends. What was recorded may
- * begin and end within one; then the place is one of many there.
+ * Of the places where least memory lives across: the one where the first repetition begins, else
+ * the one where the last ends. The record may begin and end within a repetition; then the place is
+ * any of them.
  */
 static struct place find_place(const struct search *search, const struct anchor *class)
 {
@@ -333,7 +352,7 @@ static struct place find_place(const struct search *search, const struct anchor 
     return place;
 }
 
-/* So many allocations are the same from here on and from there on, RUN_MAX at most. */
+/* The number of equal allocations from both places on, RUN_MAX at most. */
 static uint32_t period_run_of(const struct search *search, uint32_t here, uint32_t there)
 {
     const uint32_t *ids = search->words.ids[0];
@@ -348,12 +367,12 @@ static uint32_t period_run_of(const struct search *search, uint32_t here, uint32
     return run;
 }
 
-/* What one is looked for by. */
+/* Search criteria for a beginning, in order of priority. */
 struct wish {
-    uint32_t at, reach; /* about there */
-    uint32_t pattern;   /* what begins most like that; UINT32_MAX: anything */
-    uint64_t cost;      /* then, where least lives across; more than that makes a difference */
-    uint32_t want;      /* then, the nearest */
+    uint32_t at, reach; /* near this position */
+    uint32_t pattern;   /* most like the beginning at this position; UINT32_MAX: any */
+    uint64_t cost;      /* then least memory across; this difference counts */
+    uint32_t want;      /* then nearest to this */
 };
 
 static uint32_t find_like(const struct search *search, const struct wish *wish)
@@ -378,7 +397,10 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
     return best;
 }
 
-/* Where a first repetition that lacks the anchor begins: at what is most like that, and the earliest. It may be longer than others. */
+/*
+ * Begin of a first repetition without the anchor: the earliest of the places most like `that`. It
+ * may be longer than others.
+ */
 static uint32_t period_find_first(const struct search *search, uint32_t that, uint32_t length)
 {
     uint32_t low = search->start;
@@ -397,7 +419,7 @@ static uint32_t period_find_first(const struct search *search, uint32_t that, ui
     return best;
 }
 
-/* Where repetitions begin, rising. Returns how many. */
+/* The begins of the repetitions, ascending. Returns how many. */
 static uint32_t find_cuts(
         const struct search *search, const struct place *place, uint32_t length, uint32_t *ret_cuts)
 {
@@ -410,10 +432,10 @@ static uint32_t find_cuts(
         if (anchor->at[k] < search->start + place->back)
             continue;
         uint32_t at = anchor->at[k] - place->back;
-        /* The first one may try things out. */
+        /* The first repetition may contain extra work. */
         uint32_t reach = length / (count > 0 ? REST_OF : FIRST_OF);
         at = find_like(search, &(struct wish){at, reach, pattern, place->cost, at});
-        /* Where they begin at rest, this one does; in another order of threads, at the distance that most have. */
+        /* At the place where the others rest; with several threads, at the usual distance. */
         uint32_t want = count > 0 ? ret_cuts[count - 1] + length : at;
         if (place->cost <= COST_OF / NEAR_OF && cost_at(search, at) > place->cost)
             at = find_like(
@@ -470,7 +492,7 @@ static double likeness(const struct search *search, const struct period_span *on
     return larger ? (double)common / larger : 0;
 }
 
-/* Of pieces of that length of the sequence in random order. */
+/* The likeness of pieces of that length of the randomly ordered sequence. */
 static double chance_of(const struct search *search, uint32_t length, int size)
 {
     uint32_t all = search->count - search->start;
@@ -489,7 +511,7 @@ static double chance_of(const struct search *search, uint32_t length, int size)
     return sum / turns;
 }
 
-/* So long that less than half of them are alike in random order. */
+/* The smallest word size with which less than half of random pieces are alike. */
 static int choose_size(const struct search *search, uint32_t length, double *ret_chance)
 {
     for (int size = 1;; size++) {
@@ -499,7 +521,7 @@ static int choose_size(const struct search *search, uint32_t length, double *ret
     }
 }
 
-/* Of a few the one that the others are most like. */
+/* Of a sample, the repetition that the others are most like. */
 static struct period_span find_typical(
         const struct search *search, const struct period *period, int size)
 {
@@ -521,7 +543,7 @@ static struct period_span find_typical(
     return *best;
 }
 
-/* Drops what is not like the others. The first one may do more. */
+/* Drops repetitions that are not like the others. The first one may do more. */
 static void keep_alike(const struct search *search, const struct period_span *typical, int size,
         struct period *period)
 {
@@ -545,7 +567,10 @@ static void keep_alike(const struct search *search, const struct period_span *ty
     period->likeness = kept ? sum / kept : 0;
 }
 
-/* How much of the sequence is inside, or made of the same: an evaluation is. */
+/*
+ * The part of the sequence inside the repetitions, or made of the same allocations, as an
+ * evaluation is.
+ */
 static void period_cover(const struct search *search, struct finding *one)
 {
     const struct period *period = &one->period;
@@ -581,7 +606,7 @@ static void period_cover(const struct search *search, struct finding *one)
             / (double)(inside + beside);
 }
 
-/* What most of them need, and what three in four hand on at most. */
+/* The peak of most repetitions, and the bytes that three in four hand on at most. */
 static void weigh(const struct search *search, struct period *period)
 {
     uint32_t count = period->span_count;
@@ -617,7 +642,10 @@ static bool is_uniform(
     return period_is_like(likeness(search, &one, &other, size), chance);
 }
 
-/* What comes after each of them is the next one, mostly. An evaluation does not follow itself, nor does what comes once. */
+/*
+ * Most repetitions directly follow the one before. An evaluation does not follow itself, nor does a
+ * repetition that occurs once.
+ */
 static bool follow_on(const struct period *period)
 {
     uint32_t close = 0;
@@ -656,7 +684,7 @@ static void period_judge(struct search *search, const struct anchor *class, stru
     period->kind = period->rests ? PERIOD_STEPS : PERIOD_PARTS;
 }
 
-/* ── which of them ── */
+/* ── choosing one ── */
 
 static int by_length(const void *a, const void *b)
 {
@@ -666,7 +694,7 @@ static int by_length(const void *a, const void *b)
     return (x->period.length > y->period.length) - (x->period.length < y->period.length);
 }
 
-/* Steps that hand memory on are made of parts, which repeat more finely, and of something else. */
+/* Steps that hand memory on contain parts, which repeat more finely, and other allocations. */
 static bool has_parts(const struct finding *all, size_t count, const struct finding *one)
 {
     if (one->is_uniform || one->period.handed_on > one->period.peak / 4 * 3)
@@ -707,8 +735,8 @@ static void take_if_better(struct finding *one, struct finding *best)
 }
 
 /*
- * Parts between which now and then nothing lives: there something begins of which they are parts, even where no allocation says so.
- * The last one counts for nothing: what it hands on is not known.
+ * If now and then nothing lives between parts, a whole begins there that the parts belong to, even
+ * if no allocation marks it. The last one does not count: the memory that it hands on is unknown.
  */
 static void judge_whole(struct search *search, const struct period *parts, struct finding *ret)
 {
@@ -774,7 +802,10 @@ static void say_why(struct period *period, uint32_t kinds)
                 render_bytes(period->peak).text);
 }
 
-/* From what is the same in most ways to what is in few. Returns how many kinds of allocations there are. */
+/*
+ * From the finest notion of equal allocations to the coarsest. Returns the number of kinds of
+ * allocations.
+ */
 static uint32_t period_find_all(struct search *search, struct period *ret)
 {
     struct finding best = {0};

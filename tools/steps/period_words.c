@@ -12,7 +12,7 @@ static uint64_t period_words_mix(uint64_t hash, uint64_t more)
     return hash ^ hash >> 29;
 }
 
-/* Equal hashes get equal numbers, 0, 1, ... Returns how many there are. */
+/* Numbers equal hashes alike: 0, 1, ... Returns how many there are. */
 static uint32_t number(const uint64_t *hashes, uint32_t count, uint32_t *ret_numbers)
 {
     size_t mask = 15;
@@ -20,7 +20,8 @@ static uint32_t number(const uint64_t *hashes, uint32_t count, uint32_t *ret_num
 
     while (mask < 2 * (size_t)count)
         mask = 2 * mask + 1;
-    uint32_t *first = vec_new(mask + 1, sizeof(*first)); /* 1 + where that hash is first; 0: free */
+    /* 1 + the first position of that hash; 0: free */
+    uint32_t *first = vec_new(mask + 1, sizeof(*first));
     for (uint32_t i = 0; i < count; i++) {
         size_t at = period_words_mix(0, hashes[i]) & mask;
         while (first[at] && hashes[first[at] - 1] != hashes[i])
@@ -44,7 +45,7 @@ static uint64_t period_words_hash_of(
     return period_words_mix(period_words_mix(period_words_mix(1, alloc->lane), alloc->site), size);
 }
 
-/* Swaps allocations of one lane with each other. `lanes`: the number of each one's lane. */
+/* Swaps allocations within each lane. `lanes`: the number of each one's lane. */
 static void shuffle(uint64_t *hashes, const uint32_t *lanes, uint32_t start, uint32_t count)
 {
     uint32_t *order = vec_new(count, sizeof(*order));           /* lane by lane */
@@ -73,7 +74,7 @@ static void shuffle(uint64_t *hashes, const uint32_t *lanes, uint32_t start, uin
 static void find_next(const uint32_t *lanes, uint32_t count, uint32_t *ret_next)
 {
     uint32_t none = 2 * count;
-    uint32_t *last = vec_new(count, sizeof(*last)); /* 1 + the one before in that lane */
+    uint32_t *last = vec_new(count, sizeof(*last)); /* 1 + the previous one in that lane */
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t lane = lanes[i];
@@ -94,7 +95,7 @@ void period_words_make(const struct period_alloc *allocs, uint32_t start, uint32
     uint32_t all = 2 * count + 1;
     uint64_t *hashes = vec_new(all, sizeof(*hashes));
     uint32_t *lanes = vec_new(count, sizeof(*lanes));
-    uint32_t *jump = vec_new(all, sizeof(*jump)); /* where the next word of that size begins */
+    uint32_t *jump = vec_new(all, sizeof(*jump)); /* the position of the next word of that size */
 
     *ret = (struct period_words){.count = count, .next = vec_new(all, sizeof(*ret->next))};
     for (int k = 0; k < PERIOD_WORDS_SIZES; k++)
@@ -106,7 +107,7 @@ void period_words_make(const struct period_alloc *allocs, uint32_t start, uint32
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = hashes[count + i] = period_words_hash_of(&allocs[i], same);
     shuffle(hashes + count, lanes, start, count);
-    /* No hash stands for "none": it could be an allocation's. */
+    /* No hash stands for "none", since it could be an allocation's. */
     ret->kinds = number(hashes, all - 1, ret->ids[0]);
     ret->ids[0][all - 1] = ret->kinds;
     memcpy(jump, ret->next, all * sizeof(*jump));
@@ -115,7 +116,7 @@ void period_words_make(const struct period_alloc *allocs, uint32_t start, uint32
             hashes[i] = (uint64_t)ret->ids[k - 1][i] << 32 | ret->ids[k - 1][jump[i]];
         (void)number(hashes, all, ret->ids[k]);
         for (uint32_t i = 0; i < all; i++)
-            jump[i] = jump[jump[i]]; /* of those that lie ahead none is changed yet */
+            jump[i] = jump[jump[i]]; /* entries further on are not changed yet */
     }
     free(hashes);
     free(lanes);

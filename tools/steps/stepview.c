@@ -18,7 +18,10 @@ struct sequence {
     uint32_t count;
 };
 
-/* Its thread; where there is one only, its stream: of several that one thread feeds the order may be chance too. */
+/*
+ * Its thread; with only one thread, its stream: the order of several streams that one thread feeds
+ * may be chance too.
+ */
 static bool has_threads(const struct trace *trace)
 {
     for (size_t i = 0; i < trace->block_count; i++) {
@@ -61,7 +64,7 @@ static struct sequence sequence_of(const struct load *load, struct model_window 
     return sequence;
 }
 
-/* Behind the last allocation: what the step frees of its own. */
+/* After the last allocation: includes the step's frees of its own blocks. */
 static uint32_t own_end(const struct load *load, const struct sequence *sequence,
         const struct period_span *span, struct model_window window)
 {
@@ -76,7 +79,7 @@ static uint32_t own_end(const struct load *load, const struct sequence *sequence
     return end;
 }
 
-/* The first event behind the last allocation or free of a step. */
+/* The first event after the last allocation or free of a step. */
 static uint32_t stepview_end_of(const struct load *load, const struct sequence *sequence,
         const struct period_span *span, struct model_window window)
 {
@@ -162,7 +165,7 @@ static void count_rows(const struct load *load, struct stepview *view)
     }
 }
 
-/* ── what grows ── */
+/* ── growers ── */
 
 struct place {
     uint32_t stack;
@@ -251,7 +254,7 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     keytable_done(&places.numbers);
 }
 
-/* Not a last step that is stated and that the program never left. */
+/* Excludes a last stated step that the program never left. */
 static size_t finished_rows(const struct trace *trace, const struct stepview *view)
 {
     if (view->row_count == 0)

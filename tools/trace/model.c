@@ -50,14 +50,17 @@ bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
     return anchor->instance == instance && model_has_path(anchor, name, length);
 }
 
-/* The window from the first enter of anchors of this name to their last exit; false: there are none. */
+/*
+ * The window from the first enter of anchors of this name to their last exit; false: there are
+ * none.
+ */
 static bool model_find_named(
         const struct trace *trace, const char *name, struct model_window *ret_window)
 {
     uint32_t end = (uint32_t)trace->event_count;
     struct model_window window = {.first = TRACE_NEVER};
     struct keytable paths = {0};
-    size_t begun = 0; /* paths of which the first instance is on record, or the one that is named */
+    size_t begun = 0; /* paths whose first instance is recorded, or the instance that is named */
     uint32_t instance;
     (void)model_name_length(name, &instance);
 
@@ -108,7 +111,7 @@ static bool model_is_in(struct model_window window, uint32_t at)
     return at >= window.first && at < window.last;
 }
 
-/* One way to count: which releases are frees, and the sums so far. */
+/* One way to count: the releases that count as frees, and the sums so far. */
 struct count {
     const uint32_t *releases; /* NULL: the trace's own */
     bool live_only;
@@ -143,7 +146,10 @@ static void second_gone(struct model_second *sums, const struct trace_block *blo
     }
 }
 
-/* Blocks of the window in the order of their releases, so that the walk over the events meets each in time. */
+/*
+ * Blocks of the window in the order of their releases, so that the walk over the events meets each
+ * in time.
+ */
 struct release {
     uint32_t at, block;
 };
@@ -214,7 +220,7 @@ static void figures_born(struct model_figures *f, uint64_t size, uint32_t at)
     }
 }
 
-/* What every event adds to the figures that know nothing of hints. */
+/* Figures that ignore hints; every event adds to them. */
 struct plain {
     struct model_figures *figures;
     uint64_t live, live_512, stored_512, reserved; /* of the process */
@@ -225,7 +231,7 @@ static uint64_t round_512(uint64_t size)
     return (size + 511) & ~(uint64_t)511;
 }
 
-/* What a block takes of what is held: the driver's own blocks are not in that figure. */
+/* The bytes of a block that count as stored: the driver's own blocks do not. */
 static uint64_t model_stored(const struct trace_block *block)
 {
     return block->native ? 0 : round_512(block->size);
@@ -240,7 +246,7 @@ static void plain_event(
 
     if (event->kind == TRACE_RESERVED)
         plain->reserved = trace_value(trace, event);
-    /* A block is released once, and never freed before: from then on it is only an address. */
+    /* A block is released once, and never after its free: from then on it is only an address. */
     if (event->kind == TRACE_RELEASE && event->block != TRACE_NONE
             && trace_value(trace, event) == HINT_LIVE)
         plain->stored_512 -= model_stored(&trace->blocks[event->block]);
@@ -350,8 +356,8 @@ static void anchor_gone(struct anchor_walk *walk, uint32_t id, uint32_t at, bool
 }
 
 /*
- * A value over time, for the question of its maximum since a moment: what was higher later is never an answer. So what is kept falls
- * from its begin to its end, and each event comes in and goes out once.
+ * A value over time, to query its maximum since a moment: a value that a later one exceeds is never
+ * an answer. So the kept values fall from begin to end, and each event enters and leaves once.
  */
 struct course {
     struct step {
@@ -393,7 +399,7 @@ static void peaks_since_enter(const struct anchor_walk *walk, uint32_t anchor,
     walk->figures[anchor].peak_reserved = course_max(reserved, enter);
 }
 
-/* Peaks of the process while each instance was open, in the window; the root always is. */
+/* Peaks of the process while each instance was open, in the window; the root is always open. */
 static void anchor_peaks(const struct anchor_walk *walk)
 {
     const struct trace *trace = walk->trace;
@@ -425,13 +431,14 @@ static void anchor_peaks(const struct anchor_walk *walk)
 }
 
 /*
- * What is freed while an instance is open and was born before: all frees of blocks born before its enter, as counted at its exit,
- * without those before its enter. The sums over blocks that were born before one are in a binary indexed tree.
+ * Frees, while an instance is open, of blocks born before it: all frees of blocks born before its
+ * enter, as counted at its exit, less those before its enter. The sums over blocks that were born
+ * before a given one are in a binary indexed tree.
  */
 struct outside {
     struct trace_sum *tree;   /* by block, from 1 */
-    struct trace_sum *before; /* by anchor: what had been freed at its enter */
-    uint32_t *born;           /* by anchor: how many blocks had been born at its enter */
+    struct trace_sum *before; /* by anchor: frees up to its enter */
+    uint32_t *born;           /* by anchor: blocks born up to its enter */
     struct trace_sum freed;
     size_t count; /* of blocks */
 };

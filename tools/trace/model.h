@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * model.h - the figures: what a window of a run allocated, freed and kept.
+ * model.h - the figures of a window of a run: allocated, freed, kept.
  *
- * One definition for report, suggest, verify and the demo. All figures count bytes that the program asked for.
+ * One definition for report, suggest, verify and the demo. All figures count bytes that the program
+ * asked for.
  *
- *   window      A's first enter ... B's last exit, storage that hints release at that exit included; or the whole process.
+ *   window      A's first enter ... B's last exit, releases at it included; or the whole process.
  *   Allocated   blocks born in the window.
  *   Freed       those of them that the program freed in the window.
- *   Remaining   Allocated - Freed: what the window leaves behind.
+ *   Remaining   Allocated - Freed: the bytes that the window leaves live.
  *   Max         the largest value of Remaining on the way, from zero at the window's begin.
  *
- * Frees of blocks that were born before the window change none of these and are counted apart (outside_*). Peak live and peak
- * reserved are the process's, sampled in the window, blocks from before it included.
+ * Frees of blocks that were born before the window change none of these and are counted apart
+ * (outside_*). Peak live and peak reserved are the process's, sampled in the window, blocks from
+ * before it included.
  *
- * Hints. A release counts from the edge that caused it, not from the moment when the GPU let the storage go. `hinted_*`
- * counts storage that was really released; the second values of Remaining, Max and Freed count a block as gone at its release or
- * its free, whichever comes first. `would_*` is the same with the releases that modes other than live only wrote down.
+ * Hints. A release counts from the edge that caused it, not from the moment when the GPU was done
+ * with the storage. `hinted_*` counts storage that was really released; the second values of
+ * Remaining, Max and Freed count a block as gone at its release or its free, whichever comes first.
+ * `would_*` is the same with the releases that modes other than live only wrote down.
  *
  * Does not read files and does not print. Threads: none. Pure apart from memory.
  */
@@ -26,18 +29,19 @@
 
 struct model_window {
     uint32_t first; /* the first event inside */
-    uint32_t last;  /* the first event behind */
-    bool is_named; /* between anchors, which may have been entered before the first event that is on record */
+    uint32_t last;  /* the first event after the window */
+    /* between anchors, which may have been entered before the first recorded event */
+    bool is_named;
 };
 
-/* Remaining, Max and Freed as they would be if some releases counted as frees. */
+/* Remaining, Max and Freed if some releases counted as frees. */
 struct model_second {
     uint64_t remaining, max;
     uint64_t freed, freed_count;       /* freed or released, each block once */
     uint64_t released, released_count; /* releases alone, freed later or not */
 };
 
-/* A figure that the record cannot tell. */
+/* A figure that the record does not contain. */
 #define MODEL_UNKNOWN UINT64_MAX
 
 struct model_figures {
@@ -47,38 +51,46 @@ struct model_figures {
     uint64_t outside_freed, outside_freed_count;
     uint64_t peak_live;     /* of the process, in the window */
     uint64_t peak_live_512; /* the same with each block rounded up to 512 */
-    /* and without what hints released and what the driver serves: what needed storage of ours, for E */
+    /*
+     * and without bytes that hints released or that the driver serves: bytes that need kedge's
+     * storage, for E
+     */
     uint64_t peak_stored_512;
     uint64_t peak_reserved; /* held from the driver, in the window */
-    /* the event at which Max was reached first, TRACE_NEVER if nothing was allocated */
+    /* the event at which Max was first reached, TRACE_NEVER if nothing was allocated */
     uint32_t max_at;
     struct model_second hinted; /* releases that were made (live) */
-    struct model_second would;  /* those and the ones that other modes than live wrote down */
+    struct model_second would;  /* those and the ones that modes other than live only recorded */
 };
 
 struct model_window model_whole(const struct trace *trace);
 
 /*
- * The window from the first enter of `from` (a path as it is written, or its last part, or "step (4)": model_name_length) to the last exit of `to`; NULL = the
- * process's begin or end. If an enter of `from` is not on record, the window begins with the record. Returns 0, or -ENOENT with *ret_missing the name that no anchor has, or -ERANGE if `to` ended before
- * `from` began.
+ * The window from the first enter of `from` (a whole path, or its last part, or "step (4)":
+ * model_name_length) to the last exit of `to`; NULL = the process's begin or end. If an enter of
+ * `from` is not recorded, the window begins with the record. Returns 0, or -ENOENT with
+ * *ret_missing the name that no anchor has, or -ERANGE if `to` ended before `from` began.
  */
 int model_find_window(const struct trace *trace, const char *from, const char *to,
         struct model_window *ret_window, const char **ret_missing);
 
 /*
- * `releases`: to count instead of the trace's own, for predictions; [block] is an event index or TRACE_NEVER. NULL = the trace's
- * own.
+ * `releases` replace the trace's own, for predictions; [block] is an event index or TRACE_NEVER.
+ * NULL = the trace's own.
  */
 void model_figure(const struct trace *trace, struct model_window window, const uint32_t *releases,
         struct model_figures *ret_figures);
 
-/* Max of the window with these releases, nothing else: what figures->hinted.max would be. */
+/*
+ * Max of the window with these releases, nothing else: the value that figures->hinted.max would
+ * have.
+ */
 uint64_t model_max(const struct trace *trace, struct model_window window, const uint32_t *releases);
 
 /*
- * The figures of every anchor instance of the window, by number: its own blocks and those of the instances nested in it,
- * Freed and Max counted until its exit. The caller frees the array. Peaks are of the process while the instance was open.
+ * The figures of every anchor instance of the window, by number: its own blocks and those of the
+ * instances nested in it, Freed and Max counted until its exit. The caller frees the array. Peaks
+ * are of the process while the instance was open.
  */
 struct model_figures *model_figure_anchors(const struct trace *trace, struct model_window window);
 
@@ -91,19 +103,22 @@ struct model_live {
 /* For vec_sort: most bytes first. */
 int model_by_bytes(const void *a, const void *b);
 
-/* What lives on a device just before event `at`, most bytes first; the caller frees the array. */
+/*
+ * The blocks live on a device just before event `at`, by stack, most bytes first; the caller frees
+ * the array.
+ */
 struct model_live *model_live_by_stack(
         const struct trace *trace, int device, uint32_t at, size_t *ret_count);
 
 /*
- * "step (4)" names the fourth time that step was entered, as reports print it: the bytes before the number, and *ret_instance 3;
- * else the whole name's, and TRACE_NONE.
+ * "step (4)" names the fourth time that step was entered, as reports print it: returns the length
+ * without the number, and *ret_instance 3; else the whole name's length, and TRACE_NONE.
  */
 size_t model_name_length(const char *name, uint32_t *ret_instance);
 
 /*
- * Does this anchor carry this name? Either its whole path or, where the name has no '/', the last part of it; of a name with a
- * number in brackets that instance alone.
+ * Whether an anchor has this name: its whole path or, if the name has no '/', the last part of it;
+ * with a number in brackets that instance alone.
  */
 bool model_anchor_named(const struct trace_anchor *anchor, const char *name);
 

@@ -7,7 +7,7 @@
 #include "tools/base/vec.h"
 #include "tracker/hints/pylines.h"
 
-#define MODULE_PROGRAM 0 /* enum intern_module_kind: what is neither CUDA nor kedge nor libc */
+#define MODULE_PROGRAM 0 /* enum intern_module_kind: neither CUDA nor kedge nor libc */
 
 uint32_t stacks_add_module(struct trace *trace, const struct read_module *module)
 {

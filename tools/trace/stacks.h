@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stacks.h - the stacks of a capture as a trace has them.
+ * stacks.h - converts the stacks of a capture for a trace.
  *
- *     (native leaf, Python leaf) of the file ─► frames with modules, Python functions with lines ─► number in trace->stacks
+ *     (native leaf, Python leaf) ─► frames with modules, Python functions with lines ─► number
  *
- * Each pair becomes one stack of the trace, when it is first asked for. Threads: none. Memory: vec.h; the trace points to texts of the
- * capture, which must live as long.
+ * Each pair becomes one stack of the trace, when it is first asked for. Threads: none. Memory:
+ * vec.h; the trace points to texts of the capture, which must outlive it.
  */
 #ifndef KEDGE_TOOLS_STACKS_H
 #define KEDGE_TOOLS_STACKS_H
@@ -14,17 +14,17 @@
 #include "tools/trace/trace.h"
 #include "tracker/reader/read.h"
 
-/* The first two are set by the caller. */
+/* The caller sets the first two. */
 struct stacks {
     const struct read_capture *capture;
     struct trace *trace;
     struct keytable modules; /* module number -> the trace's */
     struct keytable known;   /* (leaf, Python leaf) -> the trace's */
-    uint64_t *sites; /* of the trace's stacks but the empty one, which must all be made here */
+    uint64_t *sites; /* per stack of the trace but the empty one; all must be made by this module */
     size_t site_count, site_room;
 };
 
-/* The native stack with the Python stack of the same moment; 0 = neither is there. */
+/* The native stack with the Python stack of the same moment; 0 = neither exists. */
 uint32_t stacks_number(struct stacks *stacks, uint32_t leaf, uint32_t pystack);
 
 /* The site of a stack that stacks_number returned. */

@@ -10,7 +10,7 @@
 #include "tools/base/vec.h"
 
 enum {
-    ALONE_MIN = 3, /* instances of a family whose name says nothing */
+    ALONE_MIN = 3, /* instances of a family whose name does not mark steps */
     NAMED_MIN = 2,
 };
 
@@ -79,7 +79,7 @@ static int stated_steps_by_first(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Marks reach to the next one; counts what was done. */
+/* Ends each mark at the next one; counts the work in each. */
 static void stated_steps_finish(struct families *families, struct family *family, uint32_t end)
 {
     VEC_SORT(family->spans, family->count, stated_steps_by_first);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stated_steps.h - the steps that a program states itself, by its anchors.
+ * stated_steps.h - the steps that a program states by its anchors.
  *
- * Anchors whose paths differ in digits only are of one family ("step_17" and "step_18", and all instances of "train/step"). A
- * family is taken for the steps if its last part says so (step, iter, batch), else if it stands on its own, outermost, at least
- * three times, and most of the allocations were made in it. Of several the outermost is taken, then the one with most of the
- * allocations. Its instances must follow one another: ranges that overlap, as of several threads, are no steps.
+ * Anchors whose paths differ only in digits are one family ("step_17" and "step_18", and all
+ * instances of "train/step"). A family is taken for the steps if its last part names steps (step,
+ * iter, batch), else if it is outermost, occurs at least three times, and most of the allocations
+ * were made in it. Of several the outermost is taken, then the one with most of the allocations.
+ * Its instances must follow one another: ranges that overlap, as of several threads, are no steps.
  *
- *     range   from its enter to its exit          mark   from one to the next, the last one to the end
+ *     range   from its enter to its exit        mark   from one to the next, or to the end
  *
  * Threads: none. Memory: vec.h.
  */

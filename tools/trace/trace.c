@@ -8,31 +8,32 @@
 #include "tools/base/vec.h"
 #include "tracker/hints/hintfile.h"
 
-#define THREAD_BITS 0x7fffffu /* as many as an event has for its thread */
+#define THREAD_BITS 0x7fffffu /* as many as an event has bits for its thread */
 
-/* A range that a thread has open. There may be very many: of a program that never ends its own. */
+/* A range that a thread has open. There may be many, if a program never ends its ranges. */
 struct open_range {
     uint32_t anchor;
     uint32_t at; /* event: the enter */
     uint32_t below,
-            above; /* of the thread and path: the one opened before it, after it; TRACE_NONE */
-    uint32_t same; /* of the thread and anchor: the one opened before it, TRACE_NONE */
+            /* for the thread and path: the range opened before it, and after it; TRACE_NONE */
+            above;
+    uint32_t same; /* for the thread and anchor: the range opened before it, TRACE_NONE */
 };
 
 struct trace_index {
-    struct keytable live;       /* address -> block */
-    struct keytable instances;  /* path -> how many instances there were */
-    struct keytable nth;        /* (anchor, site, size) -> how many blocks asked for their number */
-    struct keytable streams;    /* identity -> index in `streams` */
-    uint32_t last_stream;       /* that was asked for: mostly the next one, too */
-    struct keytable paths;      /* texts -> their numbers */
+    struct keytable live;      /* address -> block */
+    struct keytable instances; /* path -> number of instances */
+    struct keytable nth;     /* (anchor, site, size) -> number of blocks that asked for their nth */
+    struct keytable streams; /* identity -> index in `streams` */
+    uint32_t last_stream;    /* the stream asked for last: the next event usually has the same */
+    struct keytable paths;   /* texts -> their numbers */
     struct keytable of_paths;   /* (thread, path) -> the range that was opened last, TRACE_NONE */
-    struct keytable of_anchors; /* (thread, anchor) -> likewise, while there is one */
+    struct keytable of_anchors; /* (thread, anchor) -> the same, while there is one */
     struct open_range *ranges;
     size_t range_count, range_room;
-    uint32_t closed; /* a place in `ranges` that is free; the next one is `below`; TRACE_NONE */
+    uint32_t closed;         /* a free slot in `ranges`; the next one is `below`; TRACE_NONE */
     struct keytable devices; /* device -> index in `held` */
-    uint64_t *held;          /* from the driver, now */
+    uint64_t *held;          /* bytes from the driver, now */
     size_t held_count, held_room;
 };
 
@@ -77,7 +78,7 @@ struct trace *trace_new(void)
     (void)trace_add_anchor(trace, "", 0);
     trace->anchors[0].enter = 0;
     (void)trace_add_stack(trace, NULL, 0, false);
-    (void)number_of_stream(trace, 0); /* that of an event which says nothing else */
+    (void)number_of_stream(trace, 0); /* number 0 for events without a stream */
     return trace;
 }
 
@@ -208,7 +209,10 @@ static uint32_t count_nth(struct trace *trace, const struct trace_block *birth)
 
 uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 {
-    /* An address that is still live here was freed unseen (a lost record): it cannot be handed out twice. */
+    /*
+     * An address that is still live here was freed unseen (a lost record), since it cannot be
+     * handed out twice.
+     */
     if (trace_find_live(trace, birth->address) != TRACE_NONE)
         (void)trace_add_free(trace, birth->address, birth->thread);
 
@@ -255,7 +259,7 @@ uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread)
     if (id == TRACE_NONE)
         return id;
     trace->blocks[id].died = at;
-    /* until somebody knows better */
+    /* until trace_set_stream says otherwise */
     trace->events[at].number = trace->events[trace->blocks[id].born].number;
     trace->events[at].by_stream = trace->blocks[id].stream;
     keytable_remove(&trace->index->live, (struct key){address, 0, 0});
@@ -292,7 +296,7 @@ void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream)
     event->by_stream = by_stream;
 }
 
-/* Where the range is that a thread has opened last of those with this path. */
+/* The slot of the last opened range of a thread with this path. */
 static uint32_t *last_of_path(struct trace_index *index, const char *path, uint32_t thread)
 {
     uint32_t number = keytable_number(&index->paths, keytable_text(path));
@@ -328,7 +332,7 @@ static void trace_open_range(struct trace *trace, uint32_t anchor, uint32_t thre
     *of_anchor = place;
 }
 
-/* Ranges may overlap without nesting (NVTX start/end): only this one goes. */
+/* Ranges may overlap without nesting (NVTX start/end): only this one is closed. */
 static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
 {
     struct trace_index *index = trace->index;
@@ -353,7 +357,10 @@ static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
     index->closed = place;
 }
 
-/* The innermost open range of the thread that the path itself names: ranges started by id are nested in nothing. */
+/*
+ * The innermost open range of the thread that the path itself contains: ranges started by id are
+ * nested in nothing.
+ */
 static uint32_t trace_parent_of(const struct trace *trace, const char *path, uint32_t thread)
 {
     const struct trace_index *index = trace->index;
@@ -407,7 +414,7 @@ uint32_t trace_add_release(
         return id;
     struct trace_block *block = &trace->blocks[id];
     if (block->released != TRACE_NEVER) {
-        trace->events[at].kind = TRACE_OTHER; /* told twice, released once */
+        trace->events[at].kind = TRACE_OTHER; /* recorded twice, released once */
         return id;
     }
     uint32_t exit = trace->anchors[anchor].exit;
@@ -436,7 +443,7 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
 
 /* ---- uses ---- */
 
-/* Seven bits in a byte, the upper bit: there are more. */
+/* Seven bits per byte; the top bit says that more follow. */
 static void trace_put_number(struct trace *trace, uint64_t number)
 {
     for (; number > 0x7f; number >>= 7)
@@ -454,7 +461,10 @@ static uint64_t trace_get_number(const unsigned char **at)
     return number | (uint64_t) * (*at)++ << shift;
 }
 
-/* Modulo 2^64, so that times in any order come back as they were. Most take a third of their 40 bytes. */
+/*
+ * Modulo 2^64, so that times in any order are restored. Most entries take a third of their 40
+ * bytes.
+ */
 void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses *uses)
 {
     struct trace_block *own = &trace->blocks[block];
@@ -463,7 +473,7 @@ void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses
     if (memcmp(uses, &(struct trace_uses){0}, sizeof(*uses)) == 0)
         return;
     if (trace->used_bytes == 0)
-        trace_put_number(trace, 0); /* 0 is no place */
+        trace_put_number(trace, 0); /* offset 0 means none */
     if (trace->used_bytes > UINT32_MAX)
         vec_out_of_memory();
     own->uses_at = (uint32_t)trace->used_bytes;
@@ -491,9 +501,9 @@ struct trace_uses trace_uses(const struct trace *trace, const struct trace_block
     return uses;
 }
 
-/* ---- which block a buffer lies in ---- */
+/* ---- finding the block of a buffer ---- */
 
-/* The blocks by address, and of them those that are live, counted as a Fenwick tree counts. */
+/* The blocks by address; the live ones are counted in a Fenwick tree. */
 struct living {
     const struct trace *trace;
     uint32_t *by_address; /* blocks */
@@ -528,14 +538,17 @@ static struct living trace_list_blocks(struct trace *trace)
     return living;
 }
 
-/* `by`: 1 it is born, UINT32_MAX it dies. */
+/* `by`: 1 for a birth, UINT32_MAX for a death. */
 static void trace_count_block(struct living *living, uint32_t block, uint32_t by)
 {
     for (size_t i = living->rank_of[block]; i <= living->trace->block_count; i += i & (0 - i))
         living->counts[i] += by;
 }
 
-/* The live block that holds an address: no two of them overlap, so it is the last one that begins there or before. */
+/*
+ * The live block that contains an address: live blocks do not overlap, so it is the last one that
+ * begins at or before the address.
+ */
 static uint32_t block_around(const struct living *living, uint64_t address)
 {
     const struct trace *trace = living->trace;
