@@ -446,7 +446,7 @@ CHANGES = [(change, False) for change in ANY + [several] * 4] + [(change, True) 
 # ---- commands ----
 
 VIEWS = "all live hwm libraries hints oom anchors classes sources steps leaks temporary patterns streams eviction".split()
-FORMATS = "folded pprof speedscope perfetto memory_viz csv sqlite".split()
+FORMATS = "folded pprof perfetto memory_viz csv sqlite".split()
 
 
 def commands():
@@ -468,7 +468,7 @@ def commands():
     for form in FORMATS:
         yield ["export", "F", "--to", form, "-o", "O", "--json"]
         yield ["export", "F", "--to", form, "-o", "-"]
-    for form in "folded pprof speedscope".split():
+    for form in "folded pprof".split():
         for at in "end", "oom":
             yield ["export", "F", "--to", form, "--at", at, "-o", "-"]
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: hooks_async.c hooks_stream.c spill.c */
+/* covers: hooks_mempool.c hooks_stream.c spill.c */
 /* Which stream is which, and the order that CUDA gives to streams beside events (R69). */
 #include "tests/preload/client.h"
 

@@ -66,7 +66,7 @@ run)
     expect 2 "$kedge" run --trace foo -- true
     has err "--trace foo: agg|ring|full|off"
     expect 0 "$kedge" run --trace full,uses=off --hints-mode shadow -- true
-    expect 2 "$kedge" run --entrance async -- true
+    expect 2 "$kedge" run --api async -- true
     expect 2 "$kedge" run --hints nowhere.yaml -- true
     # The words behind the program are the program's.
     expect 0 "$kedge" run -- echo --json --help

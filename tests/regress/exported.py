@@ -13,7 +13,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "unit" / "tools"))
 import export_read
 
 MB = 1 << 20
-FORMATS = ("folded", "pprof", "speedscope", "perfetto", "memory_viz", "csv")
+FORMATS = ("folded", "pprof", "perfetto", "memory_viz", "csv")
 
 
 def exported(name):

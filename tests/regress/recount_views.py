@@ -666,17 +666,6 @@ def folded(job, moment, blocks):
     job.rows("export.folded", f"at {moment}", dict(got), listed(job, moment, got, want))
 
 
-def speedscope(job, moment, blocks):
-    path, _ = export(job, "speedscope", "--at", moment)
-    j = json.loads(path.read_text(encoding="utf-8"))
-    got = collections.defaultdict(int)
-    profile, frames = j["profiles"][0], j["shared"]["frames"]
-    for sample, weight in zip(profile["samples"], profile["weights"]):
-        got[frame_key([(frames[i]["name"], frames[i].get("line", 0)) for i in reversed(sample)])] += weight
-    want = {k: v[0] for k, v in sums(blocks, lambda b: b.key).items()}
-    job.rows("export.speedscope", f"at {moment}", dict(got), listed(job, moment, got, want))
-
-
 def messages(data):
     """(field, value) of a message of protocol buffers."""
     at = 0
@@ -737,7 +726,7 @@ def moments_exported(job):
         moment, row, _ = run.failed[-1]
         cases.append(("oom", [b for b in run.device if b.lives_at(moment) and b.device == row["device"]]))
     for name, blocks in cases:
-        for form in (folded, speedscope, pprof):
+        for form in (folded, pprof):
             if name != "oom" or form != pprof or not job.partial: # the record of a failure has no anchors
                 form(job, name, blocks)
 
@@ -1053,7 +1042,6 @@ def peaks_of_exports(capture, report):
         command_json("export", capture, "--to", form, "-o", path, rc=(0, 77))
         return path
     yield "folded", sum(int(line.rsplit(" ", 1)[1]) for line in exported("folded").read_text(encoding="utf-8").splitlines()), at_peak
-    yield "speedscope", sum(json.loads(exported("speedscope").read_text(encoding="utf-8"))["profiles"][0]["weights"]), at_peak
     samples = [dict(messages(value)) for field, value in messages(gzip.decompress(exported("pprof").read_bytes())) if field == 2]
     yield "pprof", sum(numbers(s[2])[1] for s in samples), at_peak
     trace = json.loads(exported("perfetto").read_text(encoding="utf-8"))

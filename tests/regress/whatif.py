@@ -468,7 +468,8 @@ def words_and_faults():
             ((own("loop"), "--waits", "often"), "--waits often: none, pass or step"),
             ((own("loop"), "--threshold", "1M"), "--threshold needs --waits"),
             ((own("loop"), "--from", "step"), "only a capture has anchors"),
-            ((own("loop"), "--entrance", "both"), "--api both: stream or sync")):
+            ((own("loop"), "--entrance", "both"), "--entrance is gone; instead: --api"),
+            ((own("loop"), "--api", "both"), "--api both: stream or sync")):
         done = subprocess.run([str(KEDGE), "whatif", *map(str, arguments)], env=environment(), capture_output=True,
                               text=True, check=False)
         same(f"{arguments}: exit", done.returncode, 2)
@@ -601,7 +602,7 @@ def waits_are_those_of_a_replay():
             kedge_run(REPLAY, own(name), "--streams", "--entrance", api, "--passes", 2, capture="run.kcap")
             held = tool_json("report", "run.kcap")["peak_reserved_bytes"]
             pathlib.Path("run.kcap").unlink()
-            told = whatif(own(name), "--policy", "kedge", "--entrance", api, "--passes", 2, "--waits", "pass")["kedge"]
+            told = whatif(own(name), "--policy", "kedge", "--api", api, "--passes", 2, "--waits", "pass")["kedge"]
             print(f"{name:14} {api:6} replayed {mib(held)} MiB, whatif {mib(told['peak_reserved_bytes'])} MiB")
             check(abs(held - told["peak_reserved_bytes"]) <= slack, f"{name}, {api}: {held} held, whatif says {told}")
     without = whatif(own("loop"), "--policy", "kedge", "--passes", 2)["kedge"]["passes"][1]
@@ -631,7 +632,7 @@ def backed_is_what_the_device_gives():
 def peers_know_the_streams_of_a_sync_program():
     """A framework tells its own allocator; only kedge is not told what cudaMalloc does not say."""
     for name in OWN:
-        stream, sync = whatif(own(name), "--lag", 0.5), whatif(own(name), "--lag", 0.5, "--entrance", "sync")
+        stream, sync = whatif(own(name), "--lag", 0.5), whatif(own(name), "--lag", 0.5, "--api", "sync")
         for policy, answer in sync.items():
             expected = stream["kedge-sync" if policy in ("kedge", "kedge-eager") else policy]
             same(f"{name}, {policy}: held", answer["peak_reserved_bytes"], expected["peak_reserved_bytes"])

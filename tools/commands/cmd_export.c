@@ -29,7 +29,7 @@ static const struct args_option options[] = {
                 "where to write it; - is standard output (default: that, unless it is a terminal)",
                 ARGS_OUTPUT, offsetof(struct fields, output)},
         {"at", "MOMENT",
-                "what folded, pprof and speedscope show: what lived at the peak (default), at the "
+                "what folded and pprof show: what lived at the peak (default), at the "
                 "end, or when memory ran out (oom)",
                 ARGS_TEXT, offsetof(struct fields, at)},
         {"last", "N", "of memory_viz: only the last N allocations and frees", ARGS_UINT,
@@ -45,10 +45,8 @@ static const struct args_option options[] = {
 static const struct export_format formats[] = {
         {"folded", "folded", "a line for each stack: flamegraph.pl, inferno, speedscope",
                 EXPORT_MOMENT, .write = export_folded},
-        {"pprof", "pb.gz", "profile.proto, gzipped: pprof", EXPORT_MOMENT, .is_binary = true,
-                .write = export_pprof},
-        {"speedscope", "speedscope.json", "www.speedscope.app", EXPORT_MOMENT,
-                .write = export_speedscope},
+        {"pprof", "pb.gz", "profile.proto, gzipped: pprof, speedscope", EXPORT_MOMENT,
+                .is_binary = true, .write = export_pprof},
         {"perfetto", "trace.json", "Chrome trace JSON: ui.perfetto.dev, chrome://tracing",
                 EXPORT_RUN, .write = export_perfetto},
         {"memory_viz", "pickle", "a snapshot as PyTorch writes it: pytorch.org/memory_viz",
@@ -88,6 +86,12 @@ static int find_format(struct task *task)
         task->format = &formats[i];
         return CMD_DONE;
     }
+    if (strcmp(to, "speedscope") == 0) {
+        (void)fputs(
+                "kedge export: --to speedscope is gone; speedscope opens what --to pprof writes\n",
+                stderr);
+        return CMD_BAD;
+    }
     const char *near = args_nearest(to, names, CMD_COUNT(formats));
     (void)fprintf(stderr, "kedge export: there is no format '%s'%s%s%s\n", to,
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
@@ -117,7 +121,7 @@ static int cmd_export_check_options(const struct task *task)
     const char *wrong = NULL;
 
     if (fields->at && task->format->shape != EXPORT_MOMENT)
-        wrong = "--at is for folded, pprof and speedscope";
+        wrong = "--at is for folded and pprof";
     else if ((fields->last || fields->steps || fields->min_size) && !task->format->has_limits)
         wrong = "--last, --steps and --min-size are for memory_viz";
     else if (fields->last && fields->steps)
@@ -327,7 +331,7 @@ static void cmd_export_explain(void)
     puts("\nformats:");
     for (size_t i = 0; i < CMD_COUNT(formats); i++)
         printf("  %-11s %-15s %s\n", formats[i].name, formats[i].extension, formats[i].summary);
-    puts("\nfolded, pprof and speedscope show what lived at one moment (--at), the others the "
+    puts("\nfolded and pprof show what lived at one moment (--at), the others the "
          "run.");
 }
 

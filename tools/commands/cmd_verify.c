@@ -37,7 +37,7 @@ static const struct args_option options[] = {
         {"hints", "FILE", "the hints to verify; the receipt is written beside them", ARGS_TEXT,
                 offsetof(struct fields, spawn.hints)},
         {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
-        {"api|entrance", "WHICH",
+        {"api", "WHICH",
                 "how frameworks allocate: stream (default), sync, or framework (as they are)",
                 ARGS_TEXT, offsetof(struct fields, spawn.api)},
         {"keep", "DIRECTORY", "make DIRECTORY and leave all captures there", ARGS_TEXT,
@@ -980,6 +980,8 @@ const struct cmd cmd_verify = {
         .summary = "Runs a program with hints in the modes shadow, poison and trap, and writes the "
                    "receipt that mode live needs.",
         CMD_OPTIONS(options, struct fields),
+        .gone = "--entrance",
+        .instead = "--api",
         .writes = OUTFILE_FOR_RUNS,
         .words_min = 1,
         .words_max = -1,

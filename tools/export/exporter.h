@@ -2,7 +2,7 @@
 /*
  * exporter.h - a capture in the formats of other tools.
  *
- *     capture ─ load ─┬─► export_moment: what lived at one moment ─► folded · pprof · speedscope
+ *     capture ─ load ─┬─► export_moment: what lived at one moment ─► folded · pprof
  *                     └─► events, blocks, anchors ─────────────────► perfetto · memory_viz · csv · sqlite
  *
  * Each format is one export_<format>.c with one function, and one row of the table in cmd_export.c, which reads the options, opens
@@ -107,7 +107,6 @@ const struct read_thread **exporter_threads(const struct load *load);
 
 int export_folded(struct export_job *job);
 int export_pprof(struct export_job *job);
-int export_speedscope(struct export_job *job);
 int export_perfetto(struct export_job *job);
 int export_memory_viz(struct export_job *job);
 int export_csv(struct export_job *job);

@@ -30,8 +30,7 @@ static const struct mark {
 #define TEXT(text_) (text_), sizeof(text_) - 1
         {TEXT("<!DOCTYPE html>"), TEXT("<title>kedge report</title>"), 0, MARK_BYTES},
         {TEXT("<?xml "), TEXT("<testsuite name=\"kedge check\" "), 0, 128},
-        {TEXT("{"), TEXT("\"exporter\": \"kedge "), 0, 256}, /* speedscope */
-        {TEXT("{"), TEXT("\"writer\": \"kedge "), 0, 256},   /* perfetto */
+        {TEXT("{"), TEXT("\"writer\": \"kedge "), 0, 256}, /* perfetto */
         {TEXT("kedge-receipt "), TEXT(""), 0, MARK_BYTES},
         {TEXT("\x1f\x8b\x08\x10"), TEXT(OURS_COMMENT), 10, 10 + sizeof(OURS_COMMENT) - 1},
         {TEXT("\x80\x04}("), TEXT("\x8c\x05kedge"), 4, 11},

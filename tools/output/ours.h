@@ -2,7 +2,7 @@
 /*
  * ours.h - did kedge write this file? Told by its first bytes (R102).
  *
- * Each format has a mark of its own, which its writer puts there: pages and junit files their head, speedscope and perfetto files
+ * Each format has a mark of its own, which its writer puts there: pages and junit files their head, perfetto files
  * the name of the program, a profile the comment of its gzip head (OURS_COMMENT), a snapshot its first key, a database its
  * application id (OURS_DATABASE). Folded stacks and a csv of allocations have no place for a name that every reader passes over:
  * their first count has leading zeros, up to 20 digits (OURS_NUMBER). Hint files have none, since users edit them.

@@ -81,7 +81,7 @@ def untouched(row, work):
     bare = execute(row, [], work)
     wrong = [] if bare.status == 0 else [f"without kedge: exit {bare.status}: {bare.errors.strip()[-800:]}"]
     for words in ("python=off", "python=steps", "python=modules"):
-        done = execute(row, kedge("--entrance", "framework"), work, KEDGE_ANCHORS=words, KEDGE_TRACE="off")
+        done = execute(row, kedge("--api", "framework"), work, KEDGE_ANCHORS=words, KEDGE_TRACE="off")
         wrong += [f"{words}: {w}" for w in compare(bare, done, ())]
     return wrong, f"{len(bare.output.splitlines())} lines are the same"
 

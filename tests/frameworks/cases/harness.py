@@ -5,7 +5,7 @@ A case is data (Case); a *row* is a case in one environment under one way of all
 simulated device
 
     bare            without kedge, with the device's log
-    off track pool  under `kedge run --entrance framework --mode MODE`; in one of them the stack of each allocation is compared
+    off track pool  under `kedge run --api framework --mode MODE`; in one of them the stack of each allocation is compared
                     with a witness's (stacks.py)
     eager mapped    as pool with another word of KEDGE_POOL, where the case asks for it (VARIANTS)
     lazy, random    as pool, where the case asks for it: streams run late, in orders that CUDA allows; the witness looks on
@@ -211,7 +211,7 @@ def execute_once(row, before, work, **env):
 
 
 def under_kedge(mode, capture):
-    return [KEDGE, "run", "--entrance", "framework", "--mode", mode, "--capture", capture, "--"]
+    return [KEDGE, "run", "--api", "framework", "--mode", mode, "--capture", capture, "--"]
 
 
 def captures(work, name):

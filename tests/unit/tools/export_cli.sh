@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # covers: cmd_export.c export_csv.c export_folded.c export_memory_viz.c export_perfetto.c
-# export_pprof.c export_speedscope.c export_sqlite.c export_live.c export_moment.c export_pickle.c
+# export_pprof.c export_sqlite.c export_live.c export_moment.c export_pickle.c
 # `kedge export`: readers that know the formats alone find the figures of the report in every file. $1: part.
 . "$(dirname "$0")/../../check.sh"
 frameworks=${KEDGE_FRAMEWORKS:-$TEST_SOURCE/build/frameworks}
@@ -29,7 +29,7 @@ $1" >&2 || fail "$1"; }
 case "$1" in
 figures)
     # A run that ended, with hints that release, out of memory, killed, with lost events, without events, without blocks.
-    formats="folded pprof speedscope perfetto memory_viz csv sqlite"
+    formats="folded pprof perfetto memory_viz csv sqlite"
     form odd
     has_sqlite || formats=${formats% sqlite}
     for name in odd bad live oom killed lost agg held-ring empty; do
@@ -68,14 +68,6 @@ assert {s[2].get('anchor') for s in p['samples']} == {None, *(f'SOT_CALL_{i}' fo
 assert sum(s[1][0] for s in p['samples']) == 62, p['samples']
 assert any(m.endswith('/capture_maker') for m in p['mappings'].values())
 assert 'live at the peak' in p['comments'][0] and 'incomplete' not in p['comments'][0]"
-    ;;
-speedscope)
-    for name in bad; do form $name; exported $name speedscope; done
-    py "
-j = r.check('speedscope', 'bad.speedscope', report('bad'))
-names = [[j['shared']['frames'][i]['name'] for i in s] for s in j['profiles'][0]['samples']]
-assert all(n[0].startswith('_start') and n[-1] == 'allocate' for n in names), names
-assert len({tuple(s) for s in j['profiles'][0]['samples']}) == len(names), 'a stack is there twice'"
     ;;
 perfetto)
     for name in odd oom; do form $name; exported $name perfetto; done
@@ -209,7 +201,7 @@ assert data.count(b"capture_maker") > 0
 pathlib.Path("evil.kcap").write_bytes(kcap.mended(data.replace(b"capture_maker", evil + b"r")))
 PY
     "$kedge" report evil.kcap --json >evil.json
-    for format in folded pprof speedscope perfetto memory_viz csv; do exported evil $format; done
+    for format in folded pprof perfetto memory_viz csv; do exported evil $format; done
     ! has_sqlite || exported evil sqlite
     all_read
     py "
@@ -220,8 +212,6 @@ text = open('evil.folded').read()
 assert ':?\"' in text and 'é<&?r' in text and all(len(line.split(';')) > 2 for line in text.splitlines()), text
 p = r.check('pprof', 'evil.pprof', report('evil'))
 assert any(name in c[1] for s in p['samples'] for c in s[0]) and {anchor} < {s[2].get('anchor') for s in p['samples']}, p
-j = r.check('speedscope', 'evil.speedscope', report('evil'))
-assert any(name in f['file'] for f in j['shared']['frames']), j
 j = r.check('perfetto', 'evil.perfetto', report('evil'))
 assert any(e['args'].get('path') == anchor for e in j['traceEvents'])
 s = r.check('memory_viz', 'evil.memory_viz', report('evil'))
@@ -287,17 +277,19 @@ assert s['kedge']['left_out_blocks'] == 40"
 words)
     form bad; form odd
     expect 0 "$kedge" export --help
-    for format in folded pprof speedscope perfetto memory_viz csv sqlite; do
+    for format in folded pprof perfetto memory_viz csv sqlite; do
         grep -qE "^  $format +[a-z.]+ +[a-zA-Z]" out || fail "--help does not say what $format is"
     done
     expect 2 "$kedge" export bad.kcap
     has err "kedge export: --to FORMAT is missing; kedge export --help lists the formats"
-    expect 2 "$kedge" export bad.kcap --to speedscape
-    has err "kedge export: there is no format 'speedscape' (did you mean speedscope?)"
+    expect 2 "$kedge" export bad.kcap --to perfeto
+    has err "kedge export: there is no format 'perfeto' (did you mean perfetto?)"
+    expect 2 "$kedge" export bad.kcap --to speedscope
+    has err "kedge export: --to speedscope is gone; speedscope opens what --to pprof writes"
     expect 2 "$kedge" export bad.kcap --to folded --at noon
     has err "kedge export: --at noon: peak, end or oom"
     expect 2 "$kedge" export bad.kcap --to csv --at end
-    has err "kedge export: --to csv: --at is for folded, pprof and speedscope"
+    has err "kedge export: --to csv: --at is for folded and pprof"
     for option in "--last 3" "--steps 3" "--min-size 3M"; do
         expect 2 "$kedge" export bad.kcap --to perfetto $option
         has err "kedge export: --to perfetto: --last, --steps and --min-size are for memory_viz"
@@ -309,7 +301,7 @@ words)
     expect 2 "$kedge" export bad.kcap --to folded -o nowhere/x
     has err "kedge export: nowhere/x: No such file or directory"
     # Standard output has the format alone; what is said goes to standard error.
-    for format in folded pprof speedscope perfetto memory_viz csv; do
+    for format in folded pprof perfetto memory_viz csv; do
         expect 0 "$kedge" export bad.kcap --to $format -o file
         expect 0 "$kedge" export bad.kcap --to $format
         cmp out file || fail "$format: another output on standard output"
@@ -374,7 +366,7 @@ data = pathlib.Path("odd.kcap").read_bytes()
 # where something is written at all
 places = [i for i in range(0, len(data), 64) if any(data[i:i + 64])]
 rng = random.Random(15)
-formats = ["folded", "pprof", "speedscope", "perfetto", "memory_viz", "csv", "sqlite"]
+formats = ["folded", "pprof", "perfetto", "memory_viz", "csv", "sqlite"]
 codes = set()
 told = 0
 for turn in range(21):
@@ -384,7 +376,7 @@ for turn in range(21):
         if place + 64 < length:
             now[place + rng.randrange(64)] ^= 1 << rng.randrange(8)
     pathlib.Path("turned.kcap").write_bytes(now)
-    done = subprocess.run([sys.argv[1], "export", "turned.kcap", "--to", formats[turn % 7], "-o", "turned", "--force"], capture_output=True,
+    done = subprocess.run([sys.argv[1], "export", "turned.kcap", "--to", formats[turn % len(formats)], "-o", "turned", "--force"], capture_output=True,
                           timeout=60, check=False)
     assert done.returncode in (0, 2, 77), (turn, done)
     assert done.returncode == 0 or done.stderr.count(b"\n") in (1, 2), (turn, done)

@@ -117,24 +117,6 @@ def read_pprof(path, report):
             "mappings": mappings}
 
 
-# ---- speedscope ----
-
-def read_speedscope(path, report):
-    with open(path, encoding="utf-8") as f:
-        j = json.load(f)
-    same("$schema", j["$schema"], "https://www.speedscope.app/file-format-schema.json")
-    frames = j["shared"]["frames"]
-    assert all(isinstance(frame["name"], str) and frame["name"] for frame in frames)
-    assert all(isinstance(frame.get("line", 1), int) and isinstance(frame.get("file", ""), str) for frame in frames)
-    profile = j["profiles"][j["activeProfileIndex"]]
-    same("type and unit", (profile["type"], profile["unit"], profile["startValue"]), ("sampled", "bytes", 0))
-    same("samples and weights", len(profile["samples"]), len(profile["weights"]))
-    same("frames that are used", {i for sample in profile["samples"] for i in sample}, set(range(len(frames))))
-    same("end value", profile["endValue"], sum(profile["weights"]))
-    same("bytes", sum(profile["weights"]), report["peak_live_bytes"])
-    return j
-
-
 # ---- Chrome trace ----
 
 def check_nesting(events):
@@ -471,7 +453,7 @@ def read_sqlite(path, report):
     return db
 
 
-READERS = {"folded": read_folded, "pprof": read_pprof, "speedscope": read_speedscope, "perfetto": read_perfetto,
+READERS = {"folded": read_folded, "pprof": read_pprof, "perfetto": read_perfetto,
            "memory_viz": read_memory_viz, "csv": read_csv, "sqlite": read_sqlite}
 
 

@@ -15,7 +15,7 @@ has_sqlite=true
 
 # All commands that write a file, as `write COMMAND FILE`; the exit code is the first word of expect.
 commands="export report check bundle suggest suggest-cap import"
-formats="folded pprof speedscope perfetto memory_viz csv"
+formats="folded pprof perfetto memory_viz csv"
 ! $has_sqlite || formats+=" sqlite"
 write() { # want, command, file, more options
     local want=$1 command=$2 file=$3
@@ -107,7 +107,7 @@ foreign)
     echo "main;step 12" >others/folded
     printf '<!DOCTYPE html>\n<title>my page</title>\n' >others/page
     printf '<?xml version="1.0"?>\n<testsuite name="pytest"></testsuite>\n' >others/junit
-    printf '{"$schema": "https://www.speedscope.app/file-format-schema.json", "exporter": "py-spy"}' >others/speedscope
+    printf '{"traceEvents": [], "writer": "another"}' >others/trace
     tar czf others/tar.gz good.kcap
     python3 -c 'import pickle, sqlite3, sys
 pickle.dump({"segments": [], "kedge": 1}, open("others/pickle", "wb"))

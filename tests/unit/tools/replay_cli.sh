@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# covers: cmd_replay.c replay_main.c rtcalls.c rowread.c
+# covers: rowread.c
 # kedge-replay on a runtime that can be told to be wrong (broken_runtime.c).
 . "$(dirname "$0")/../../check.sh"
 replay=$TEST_BUILD/tests/bench/kedge-replay

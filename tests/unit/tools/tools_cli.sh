@@ -1291,9 +1291,9 @@ PY
     push bundle "$evil.kcap" -o "$evil/b"; push bundle good.kcap -o b.bundle; push export "$evil.kcap" --to "$evil"; push hints lint "$evil"; push hints "$evil"
     push import "$evil" -o x.kcap; push top "$evil"; push env "--$evil"; push "$evil"; push run -- "$evil"
     push run --capture "$evil/x" -- true; push verify --hints "$evil" -- true
-    for format in folded csv speedscope memory_viz pprof perfetto; do push export good.kcap --to $format -o e.$format; done
+    for format in folded csv memory_viz pprof perfetto; do push export good.kcap --to $format -o e.$format; done
     cat page.html h.yaml used.yaml j.xml >>said
-    for format in folded csv speedscope perfetto; do [ ! -e e.$format ] || case $format in perfetto) gzip -dcf e.$format ;; *) cat e.$format ;; esac >>said; done
+    for format in folded csv perfetto; do [ ! -e e.$format ] || case $format in perfetto) gzip -dcf e.$format ;; *) cat e.$format ;; esac >>said; done
     python3 - <<'PY' || fail "a name is obeyed"
 import re, sys
 bad = 0

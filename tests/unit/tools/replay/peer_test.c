@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: peer_async.c peer_heap.c peer_paddle.c peer_rmm.c peer_torch.c peer_native.c */
+/* covers: peer_heap.c peer_torch.c peer_native.c */
 /* The models of other allocators, rule by rule: what they round, cut, join, ask the driver for, and when they wait. */
 #include "tests/check.h"
 
