@@ -11,7 +11,7 @@
 #include "tools/suggest/suggest_candidates.h"
 
 enum {
-    PICKS_MAX = 12, /* that are tried with each other; the largest */
+    PICKS_MAX = 12, /* most picks tried with each other; the largest are */
 };
 
 /* A hint that was tried. */
@@ -38,7 +38,7 @@ struct work {
 
 /* ---- steps ---- */
 
-/* Is this edge that of each step, and of nothing else? */
+/* Whether this edge begins each step, and occurs nowhere else. */
 static bool is_steps(const struct cap_fit_job *job, const struct rule_when *when)
 {
     const struct stated_steps *steps = job->steps;
@@ -72,7 +72,7 @@ static bool find_when(const struct cap_fit_job *job, struct rule_when *ret_when)
 
 /* ---- one hint ---- */
 
-/* False: the picks are too many for one hint. */
+/* False: too many picks for one hint. */
 static bool make_rule(const struct work *work, const bool *taken, struct rule *ret_rule)
 {
     *ret_rule = (struct rule){.action = ACTION_EVICT,
@@ -95,7 +95,7 @@ static bool make_rule(const struct work *work, const bool *taken, struct rule *r
     return true;
 }
 
-/* What the rule takes; false: something that has to stay is among it. */
+/* The blocks that the rule matches; false: one of them has to stay. */
 static bool match_blocks(const struct work *work, const struct rule *rule, uint32_t *ret_rule_of)
 {
     const struct trace *trace = work->job->trace;
@@ -114,7 +114,7 @@ static bool match_blocks(const struct work *work, const struct rule *rule, uint3
     return is_exact;
 }
 
-/* What all other blocks hold, on the device where that is most; rule_of NULL: all blocks. */
+/* Bytes of all other blocks, on the device where that is most; rule_of NULL: all blocks. */
 static int other_of(const struct work *work, const uint32_t *rule_of, uint64_t *ret_bytes)
 {
     int r = 0;
@@ -145,7 +145,7 @@ static const struct swapsim_short *worst_short(const struct swapsim *sim)
     return worst;
 }
 
-/* Sets have a median step each; all of them began at the same edges. */
+/* The sum of the sets' median steps; all sets began at the same edges. */
 static struct cap_fit_step step_of(const struct swapsim *sim)
 {
     struct cap_fit_step step = {0};
@@ -164,7 +164,7 @@ static struct cap_fit_step step_of(const struct swapsim *sim)
     return step;
 }
 
-/* With the room that all else leaves. */
+/* Simulates with the room that all other blocks leave. */
 static int cap_fit_play(const struct work *work, struct trial *trial)
 {
     struct rule live = trial->rule;
@@ -215,9 +215,9 @@ static bool cap_fit_is_better(const struct trial *one, const struct trial *than)
     return one->moved < than->moved;
 }
 
-/* ---- which ---- */
+/* ---- choosing picks ---- */
 
-/* The best hint with one pick more; *io_best with is_exact false: there is none yet. */
+/* The best hint with one more pick; *io_best with is_exact false: none yet. */
 static int add_one(const struct work *work, const struct trial *now, struct trial *ret_best)
 {
     size_t count = min_of(work->sites.pick_count, PICKS_MAX);
@@ -243,7 +243,7 @@ static int add_one(const struct work *work, const struct trial *now, struct tria
     return r;
 }
 
-/* Few picks: another one has to make it fit, or to save a good part of what is moved. */
+/* Few picks: a further one must make it fit, or save a good part of the moved bytes. */
 static int cap_fit_choose(const struct work *work, struct trial *ret_chosen)
 {
     struct trial next;

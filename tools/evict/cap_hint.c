@@ -52,7 +52,7 @@ static char *slow_text(const struct cap_hint *c)
             "about %.1f times as long (at %s/s)", times, render_bytes(c->job->bandwidth).text);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static const char *anchor_at(const struct trace *trace, uint32_t at)
 {
@@ -81,7 +81,10 @@ static char *few_text(const struct cap_hint *c)
             c->steps.count, render_s(c->steps.count), c->steps.family, CAP_FIT_STEPS_MIN);
 }
 
-/* " (1.00 GiB not all their uses may have been seen; ...)": why blocks have to stay; "" where none is named. */
+/*
+ * " (1.00 GiB not all their uses may have been seen; ...)": why blocks must stay; "" if there are
+ * none.
+ */
 static char *stays_text(const struct cap_fit *fit)
 {
     char *text = vec_text("");
@@ -149,7 +152,7 @@ static void print_stays(const struct cap_fit *fit, FILE *out)
                 fit->mixed.count, render_s(fit->mixed.count), render_bytes(fit->mixed.bytes).text);
 }
 
-/* Is the answer no, rather than that there is none? */
+/* Whether the answer is "no", rather than missing. */
 static int cap_hint_code_of(enum cap_fit_answer answer)
 {
     if (answer == CAP_FIT_FOUND)
@@ -372,7 +375,7 @@ static int cap_hint_tell(struct cap_hint *c)
     return r;
 }
 
-/* Can it be told from this run? NULL: it can. */
+/* Why this run cannot give an answer; NULL: it can. */
 static const char *cap_hint_trouble_of(const struct cap_hint *c)
 {
     if (c->job->load->complete_from > 0)

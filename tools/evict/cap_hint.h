@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cap_hint.h - `kedge suggest CAPTURE --cap SIZE`: the evict hint with which the program fits into SIZE, told and written.
+ * cap_hint.h - `kedge suggest CAPTURE --cap SIZE`: prints and writes the evict hint with which the
+ * program fits into SIZE.
  *
  * cap_fit.h finds it. Threads: none.
  */
@@ -9,18 +10,17 @@
 
 #include "tools/load/load.h"
 
-#define CAP_HINT_BANDWIDTH \
-    (UINT64_C(24) << 30) /* bytes a second each way: what PCIe of the fourth generation comes to */
+#define CAP_HINT_BANDWIDTH (UINT64_C(24) << 30) /* bytes a second each way: the rate of PCIe 4.0 */
 
 struct cap_hint_job {
     struct load *load;
-    const char *output; /* NULL: nothing is written */
+    const char *output; /* NULL: no file is written */
     uint64_t size;      /* of each device */
     uint64_t min_size, bandwidth;
     bool json;
 };
 
-/* An exit code of the tool: CMD_NO if it fits anyhow, or never. */
+/* An exit code of the tool: CMD_NO if the run fits without a hint, or never. */
 int cap_hint_suggest(const struct cap_hint_job *job);
 
 #endif

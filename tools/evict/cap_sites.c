@@ -11,7 +11,7 @@
 
 /* ---- classes ---- */
 
-/* The first begin of a step behind the block's birth. */
+/* The first begin of a step after the block's birth. */
 static size_t first_begin(const struct cap_sites_job *job, const struct trace_block *block)
 {
     size_t lo = 0;
@@ -34,7 +34,7 @@ static bool lives_through(
     return step + 1 < job->begin_count && block->died > job->begins[step + 1];
 }
 
-/* Per block: was it used in the first step that it lived through? */
+/* Per block: whether it was used in the first whole step of its life. */
 static bool *find_used(const struct cap_sites_job *job)
 {
     const struct trace *trace = job->trace;
@@ -51,7 +51,7 @@ static bool *find_used(const struct cap_sites_job *job)
     return used;
 }
 
-/* Where a block was asked for: its native call site, else its Python stack. */
+/* The call site of a block: the native one, else its Python stack. */
 static struct key asked_at(const struct trace *trace, const struct trace_block *block)
 {
     return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
@@ -129,7 +129,7 @@ static bool cap_sites_is_wanted(
 
 /* ---- picks ---- */
 
-/* A call site, and where its blocks come from: of one origin all have the same call sites. */
+/* A call site, with the origins of its blocks: blocks of one origin have the same call sites. */
 struct site {
     struct sitekey key;
     uint32_t *origins;
@@ -150,9 +150,9 @@ struct search {
     struct keytable numbers; /* of call sites */
     uint32_t *first, *next;  /* per origin its first block, per block the next one; TRACE_NONE */
     size_t origin_count;
-    struct elem *elems; /* of the site at work */
+    struct elem *elems; /* of the current site */
     size_t elem_count, elem_room;
-    struct cap_sites_pick *picks; /* all that are exact */
+    struct cap_sites_pick *picks; /* all exact ones */
     size_t pick_count, pick_room;
     struct suggest_cover_set *sets;
     size_t set_count, set_room;
@@ -204,7 +204,7 @@ static void add_call_site(struct search *s, const struct sitekey *key)
     VEC_PUSH(s->found, s->found_count, s->found_room) = (struct site){.key = *key};
 }
 
-/* To a call site of wanted blocks. */
+/* Adds the origin to a call site of wanted blocks. */
 static void add_origin(struct search *s, const struct sitekey *key, size_t origin)
 {
     const uint32_t *number = keytable_find(&s->numbers, site_key(key));
@@ -220,7 +220,7 @@ static size_t list_keys(
     return sitekey_list(s->job->trace, &s->job->trace->blocks[s->first[origin]], ret_keys);
 }
 
-/* The call sites of wanted blocks, then all origins that come through them. */
+/* The call sites of wanted blocks, then all origins with these sites. */
 static void find_call_sites(struct search *s)
 {
     struct sitekey keys[SITEKEY_MAX];
@@ -243,7 +243,10 @@ static int cap_sites_by_size(const void *a, const void *b)
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Python without a line first, then with one, of the program before others', then native; all sizes before some. */
+/*
+ * Python without a line first, then with one, the program's before others', then native; all sizes
+ * before some.
+ */
 static uint32_t rank_of(const struct sitekey *key, bool has_sizes)
 {
     uint32_t rank = 4;
@@ -253,7 +256,10 @@ static uint32_t rank_of(const struct sitekey *key, bool has_sizes)
     return 2 * rank + (has_sizes ? 1 : 0);
 }
 
-/* The blocks from `first` to before `end` have sizes that all may match: a pick, if it has what is wanted. */
+/*
+ * The blocks from `first` to before `end` have sizes that all may match: a pick, if it contains
+ * wanted blocks.
+ */
 static void add_pick(struct search *s, const struct site *site, size_t first, size_t end)
 {
     bool is_all = first == 0 && end == s->elem_count;

@@ -8,11 +8,13 @@
 #include "tools/base/vec.h"
 #include "tools/evict/swapsim.h"
 
-/* Steps of a set are told from the one on in which its first block was made (alloc/swap/swapstep.c),
- * and played from 0 on. */
+/*
+ * Steps of a set are recorded from the one on in which its first block was made
+ * (alloc/swap/swapstep.c), and simulated from 0 on.
+ */
 struct work {
     const struct read_capture *capture;
-    struct rule *rules; /* as the run had them */
+    struct rule *rules; /* in the run's order */
     bool *stays;        /* per block */
 };
 
@@ -24,7 +26,7 @@ static uint64_t first_told(const struct read_capture *capture, uint32_t rule, in
     return 0;
 }
 
-/* The last cap that the run has told up to this step, else the first one. */
+/* The last cap that the run recorded up to this step, else the first one. */
 static uint64_t told_cap(
         const struct read_capture *capture, uint32_t rule, int device, uint64_t step)
 {
@@ -66,7 +68,7 @@ static void take_rules(
     }
 }
 
-/* Blocks are told by the number of their allocation. */
+/* Blocks are identified by the number of their allocation. */
 static void mark_kept(struct work *work, const struct load *load)
 {
     const struct trace *trace = load->trace;

@@ -26,7 +26,7 @@ static void evictsets_add_step(struct evictsets_set *set, const struct read_evic
         set->ended = set->count;
 }
 
-/* The reader has the steps of a set beside each other. */
+/* The reader has the steps of a set next to each other. */
 struct evictsets evictsets_find(const struct read_capture *capture)
 {
     struct evictsets sets = {0};

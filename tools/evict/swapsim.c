@@ -13,18 +13,18 @@
 #define NS_PER_S 1000000000.0
 
 struct unit {
-    uint32_t block; /* TRACE_NONE: gone */
+    uint32_t block; /* TRACE_NONE: freed */
     uint64_t size;
     uint64_t there_ns; /* when its copy in is done */
-    uint64_t call;     /* that named it last */
+    uint64_t call;     /* the last call that named it */
     bool has_content;  /* it was in once */
-    bool is_on_host;   /* the host has the same: nobody has used it since it came in */
+    bool is_on_host;   /* the host has the same content: it was not used since it came in */
     bool is_in;
     bool is_old;  /* made before this step */
     bool is_used; /* in this step */
 };
 
-/* What plays a set of the result. */
+/* State of a set during the simulation. */
 struct player {
     struct evict *evict;
     struct unit *units; /* by number */
@@ -38,7 +38,7 @@ struct player {
     uint64_t begun_ns, waited_before;
 };
 
-/* Of a device: until when its two queues of copies are busy. */
+/* Per device: when its two copy queues become free. */
 struct link {
     int device;
     uint64_t in_free, out_free;
@@ -50,11 +50,11 @@ struct run {
     struct player *players; /* of the sets */
     size_t player_room;
     uint32_t *set_of, *unit_of; /* per block; TRACE_NONE: no set */
-    struct trace_use *uses;     /* those of one call side by side */
+    struct trace_use *uses;     /* those of one call next to each other */
     struct link *links;
     size_t link_count, link_room;
     uint64_t in_bytes, in_high; /* of all sets; since the last event */
-    uint64_t waited_ns;         /* all that calls have waited */
+    uint64_t waited_ns;         /* total waits of calls */
 };
 
 bool swapsim_has_evict(const struct rule *rules, size_t count)
@@ -115,7 +115,7 @@ static int open_set(struct run *run, uint32_t rule, int device, uint32_t *ret_se
     return 0;
 }
 
-/* A percentage of so many bytes, which may be next to all that there are. */
+/* A percentage of `bytes`, which may be close to UINT64_MAX. */
 static uint64_t swapsim_share_of(uint64_t bytes, uint32_t percent)
 {
     return bytes / 100 * percent + bytes % 100 * percent / 100;
@@ -244,7 +244,7 @@ static void note_short(
     shorts->at = at;
 }
 
-/* Everything but what the call names. */
+/* Sends out everything that the call does not name. */
 static void swapsim_send_others_out(struct run *run, uint32_t number, uint64_t now_ns)
 {
     struct player *player = &run->players[number];
@@ -258,7 +258,7 @@ static void swapsim_send_others_out(struct run *run, uint32_t number, uint64_t n
     make_moves(run, number, &moves, now_ns);
 }
 
-/* What one call names of a set. 0, or -ENOMEM. */
+/* The units of a set that one call names. 0, or -ENOMEM. */
 static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_t at)
 {
     struct swapsim_set *set = &run->out->sets[number];
@@ -287,7 +287,7 @@ static int use_named(struct run *run, uint32_t number, uint64_t time_ns, uint32_
     return 0;
 }
 
-/* Uses from here on that are of one call; returns how many. */
+/* The uses from here on that belong to one call; returns their number. */
 static size_t play_call(struct run *run, size_t first, int *io_error)
 {
     const struct trace_use *uses = run->uses;
@@ -375,7 +375,10 @@ static void swapsim_end_step(struct run *run, uint32_t number, uint64_t time_ns,
     VEC_PUSH(set->steps, set->count, set->room) = player->now;
 }
 
-/* The first whole step is over: what is in and no call has named in it stays in. What is out has been used by nobody. */
+/*
+ * The first whole step is over: blocks that are in and were not named in it stay in. Blocks that
+ * are out were not used.
+ */
 static void swapsim_keep_unused(struct run *run, uint32_t number)
 {
     struct player *player = &run->players[number];
@@ -431,7 +434,7 @@ static int begin_steps(struct run *run, uint32_t at, const struct edge *edge)
     return r;
 }
 
-/* What a restore hint is of comes in. */
+/* Brings in the blocks of a restore hint. */
 static void swapsim_bring_in(struct run *run, uint32_t at, const struct rule *rule)
 {
     uint64_t now_ns = run->job->trace->events[at].time_ns + run->waited_ns;

@@ -16,18 +16,21 @@
 
 #define BUILD_DIGITS_MIN 8
 
-/* Of each Python call site of a hint: the key of its function, which is its own if it has no line. Of native ones 0. */
+/*
+ * For each Python call site of a hint: the key of its function, which is its own key if it has no
+ * line. 0 for native ones.
+ */
 struct functions {
     uint64_t of[RULE_SITES_MAX];
 };
 
-/* A hint file that is looked at. */
+/* A hint file under check. */
 struct look {
     const struct hintfile *file;
     struct functions *functions;      /* of each hint */
-    struct keytable lines;            /* of each function: how many call sites name it */
-    const struct rule *rule;          /* the hint that is looked at; NULL: the whole file */
-    const struct hinttree_node *item; /* its place; the outermost mapping */
+    struct keytable lines;            /* of each function: the number of call sites that name it */
+    const struct rule *rule;          /* the hint under check; NULL: the whole file */
+    const struct hinttree_node *item; /* its node; the outermost mapping */
     struct hintlint *lint;
 };
 
@@ -43,7 +46,10 @@ static const struct hinttree_node *hintlint_value_of(
     return NULL;
 }
 
-/* The value of `inner` in that of `key`, or what there is of the way to it. `inner` may be NULL. */
+/*
+ * The value of `inner` in that of `key`, or the part of the way to it that exists. `inner` may be
+ * NULL.
+ */
 static const struct hinttree_node *hintlint_place_of(
         const struct hinttree_node *item, const char *key, const char *inner)
 {
@@ -75,11 +81,11 @@ static bool hintlint_is_any(const char *glob)
     return glob[strspn(glob, "*")] == '\0';
 }
 
-/* What a glob is made of: bytes that stand for themselves, and what stands for one or for any. */
+/* The parts of a glob: literal bytes, and wildcards for one or any number. */
 enum {
-    GLOB_ONE = 256, /* above each byte */
+    GLOB_ONE = 256, /* greater than each byte */
     GLOB_ANY,
-    GLOB_PARTS = RULE_GLOB_MAX + 4, /* with what is put behind it */
+    GLOB_PARTS = RULE_GLOB_MAX + 4, /* including the text that is appended */
 };
 
 static size_t split_glob(const char *glob, int ret_parts[static GLOB_PARTS])
@@ -94,10 +100,11 @@ static size_t split_glob(const char *glob, int ret_parts[static GLOB_PARTS])
 }
 
 /*
- * Two globs part by part. `reached[j]`: by the first j parts of b, and what was looked at of a.
+ * Compares two globs part by part. `reached[j]`: by the first j parts of b, and the parts of a so
+ * far.
  *
- * GLOB_MEET: is there a text that both match? GLOB_COVER: does `a` surely match all that `b` matches? A `?` that meets a `*` is
- * more than is looked at.
+ * GLOB_MEET: is there a text that both match? GLOB_COVER: does `a` certainly match all texts that
+ * `b` matches? A `?` that meets a `*` is not analysed.
  */
 enum glob_question {
     GLOB_MEET,
@@ -165,7 +172,7 @@ static void look_at_live(const struct look *look, const char *key, const struct 
                         edge, edge));
 }
 
-/* No order of anchors says why the memory is dead. */
+/* The order of the program's events does not prove that the memory is dead. */
 static void look_at_events(const struct look *look, const char *key, const struct rule_when *when)
 {
     if (when->count > 0 && !has_proof(look))
@@ -204,7 +211,7 @@ static void look_at_size(const struct look *look)
                            "min-size, or remove the hint",
                         render_bytes(rule->min_size).text));
     else if (rule->backend == RULE_ALIAS && rule->pick.size_lo >= HINTFILE_MIN_SIZE) {
-        if (backend) /* a default is for the hints that it helps */
+        if (backend) /* a default applies to the hints that it is useful for */
             (void)warn_at(look, backend,
                     vec_format("backend: alias has no effect: its sizes are %s or more",
                             render_bytes(HINTFILE_MIN_SIZE).text));
@@ -234,8 +241,9 @@ static void look_at_expect(const struct look *look)
 }
 
 /*
- * Its own anchor's exit, or that of one around it, is what a reader thinks of. An enter is always another instance's. Marks
- * and anchors beside it may be meant, but then the order of the program is the proof.
+ * A reader expects the hint's own anchor's exit, or that of one around it. An enter is always
+ * another instance's. Marks and anchors beside it may be intended, but then the order of the
+ * program is the proof.
  */
 static void look_at_anchors(const struct look *look, const char *key, const struct rule_when *when)
 {
@@ -253,7 +261,7 @@ static void look_at_anchors(const struct look *look, const char *key, const stru
                     inside, when->anchor));
 }
 
-/* `key` is when or else: whichever comes first ends the block, so that each needs its reason. */
+/* `key` is when or else: whichever comes first ends the block, so each needs its reason. */
 static void look_at_edge(const struct look *look, const char *key, const struct rule_when *when)
 {
     look_at_live(look, key, when);
@@ -340,7 +348,7 @@ static void look_at_moves(const struct look *look)
 
 /* ---- hints beside each other ---- */
 
-/* Does `wide` name this site of another hint, or its function whatever the line? */
+/* Whether `wide` names this site of another hint, or its function with any line. */
 static bool covers_site(
         const struct rule_pick *wide, uint64_t site, bool is_python, uint64_t function)
 {
@@ -390,7 +398,7 @@ static void look_at_earlier(const struct look *look)
     }
 }
 
-/* What keeps a block from the hints after it needs one. */
+/* A hint that takes blocks from later hints needs a reason. */
 static void look_at_later(const struct look *look)
 {
     const struct rule *last = look->file->rule + look->file->rule_count;
@@ -403,7 +411,10 @@ static void look_at_later(const struct look *look)
                      "file: put it above the hints that must not take them"));
 }
 
-/* A line that tells no two call sites of the file apart only makes the hint last until the next edit. */
+/*
+ * A line that distinguishes no two call sites of the file only makes the hint break at the next
+ * edit.
+ */
 static void look_at_lines(const struct look *look)
 {
     size_t number = (size_t)(look->rule - look->file->rule);
@@ -458,7 +469,7 @@ static uint64_t hintlint_function_of(const char *site, uint64_t key)
     const char *last = strrchr(site, ':');
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)(last - site), site);
-    (void)pysite_read(text, &key); /* without a line, the file alone is left, and refused */
+    (void)pysite_read(text, &key); /* without a line only the file is left, which is refused */
     return key;
 }
 
@@ -521,7 +532,7 @@ void hintlint_hints(
     const char *what;
 
     if (hinttree_read(bytes, length, &root, &where, &what) < 0)
-        vec_out_of_memory(); /* it was read once */
+        vec_out_of_memory(); /* it was readable before, so memory is short */
     look.item = root;
     list_functions(&look);
     look_at_program(&look);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hintlint.h - what the grammar of hint files allows and a reviewer would still ask about.
+ * hintlint.h - remarks on hint files that are valid but that a reviewer would question.
  *
- * Each remark is one plain sentence that says what is wrong and what to do, at the value in the file that it is about. A
- * warning is about a hint that does more, less or something else than it seems to; a note is only worth a thought.
+ * Each remark is one sentence with the problem and its remedy, at the value in the file that it
+ * concerns. A warning concerns a hint that does more, less or something else than it seems to; a
+ * note is only advice.
  *
- *     model.yaml:7:16: warning: hint a: mode live releases at every anchor's exit: name the anchor after which ...
+ *     model.yaml:7:16: warning: hint a: mode live releases at every anchor's exit: name the ...
  *
- * Knows the file and nothing else: no capture, no program. Quadratic in the number of hints. Threads: none. Memory: vec.h.
+ * Knows only the file: no capture, no program. Quadratic in the number of hints. Threads: none.
+ * Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_HINTLINT_H
 #define KEDGE_TOOLS_HINTLINT_H
@@ -18,16 +20,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `proof` of a hint, NULL without one: does it say anything? */
+/* Whether `proof` of a hint, NULL without one, has content. */
 bool hintlint_is_proof(const char *proof);
 
-/* How a proof begins that `kedge suggest` left to be written: there is none yet. */
+/* The beginning of a proof that `kedge suggest` left to be written: it counts as none. */
 #define HINTLINT_PROOF_OPEN "to be answered:"
 
 struct hintlint_remark {
     uint32_t line, column; /* from 1 */
     bool is_note;
-    const char *hint; /* its id, in the file; NULL: about the file as a whole */
+    const char *hint; /* the hint's id in the file; NULL: about the file as a whole */
     char *text;
 };
 
@@ -35,10 +37,10 @@ struct hintlint_remark {
 struct hintlint {
     struct hintlint_remark *remarks; /* in the order of their places */
     size_t count, room;
-    size_t warnings; /* remarks that are no notes */
+    size_t warnings; /* number of warnings */
 };
 
-/* Adds what there is to say about `file`, which was read from these bytes. */
+/* Adds the remarks on `file`, which was read from these bytes. */
 void hintlint_hints(
         const struct hintfile *file, const char *bytes, size_t length, struct hintlint *lint);
 

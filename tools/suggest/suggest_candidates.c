@@ -22,7 +22,7 @@ static bool is_of_word(char c)
     return suggest_candidates_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* How many bytes are folded together there; 0: none. */
+/* The number of bytes that are folded together; 0: none. */
 static size_t folded_length(const char *path, enum suggest_candidates_fold fold)
 {
     bool by_words =
@@ -37,7 +37,10 @@ static size_t folded_length(const char *path, enum suggest_candidates_fold fold)
     return has_digit ? length : 0;
 }
 
-/* A character, or a byte of what is none. A word without a digit is taken whole: its end is no word. */
+/*
+ * Length of a character, or of an invalid byte. A word without a digit is taken whole: its end is
+ * not the start of a word.
+ */
 static size_t plain_length(const char *path, enum suggest_candidates_fold fold)
 {
     uint32_t code;
@@ -61,7 +64,7 @@ void suggest_candidates_fold(
     while (*path) {
         size_t folded = folded_length(path, fold);
         size_t length = folded ? folded : plain_length(path, fold);
-        bool is_special = wildcard_is_special(*path); /* a character of its own */
+        bool is_special = wildcard_is_special(*path); /* a special character of its own */
         size_t bytes = folded && is_one ? 1 : length + is_special;
         if (n + bytes + 1 >= RULE_GLOB_MAX) {
             ret_glob[n++] = '*';
@@ -88,18 +91,18 @@ struct lists {
 struct side {
     const struct trace *trace;
     uint32_t *path; /* per anchor: the number of its path */
-    /* per block: the number of its stack and site, TRACE_NONE: no hint acts on it */
+    /* per block: the number of its stack and site, TRACE_NONE: no hint can act on it */
     uint32_t *origin;
     struct lists blocks; /* per origin */
-    struct lists exits;  /* per path: the events at which it was left, rising */
-    struct lists inside; /* per path: the blocks of its instances, rising */
+    struct lists exits;  /* per path: the events at which it was left, ascending */
+    struct lists inside; /* per path: the blocks of its instances, ascending */
 };
 
-/* A glob of anchors, and what it matches. */
+/* A glob of anchors, with the paths that it matches. */
 struct glob {
-    uint32_t *paths; /* rising */
+    uint32_t *paths; /* ascending */
     size_t path_count;
-    uint32_t *exits[2]; /* per side: all of these paths, rising; NULL: not asked for yet */
+    uint32_t *exits[2]; /* per side: exits of all these paths, ascending; NULL: not computed yet */
     size_t exit_count[2];
 };
 
@@ -108,9 +111,9 @@ struct shape {
     uint32_t seen;         /* the last site that it was tried for, counted from 1 */
 };
 
-/* The anchor of a late free, and the one that it is late by. */
+/* The anchor of a late free, and the anchor that it is late by. */
 struct pair {
-    uint32_t folded, literal; /* shapes */
+    uint32_t folded, literal; /* indices of shapes */
 };
 
 struct site {
@@ -118,12 +121,12 @@ struct site {
     uint32_t rank;
 };
 
-/* A block that a candidate must have, or must not have. */
+/* A block that a candidate must match, or must not match. */
 struct elem {
     uint64_t size;
     uint32_t nth;
-    uint32_t late; /* the block; TRACE_NONE: it must not */
-    bool is_anyones; /* several threads ask for such blocks: which comes first is a matter of scheduling */
+    uint32_t late;   /* the block; TRACE_NONE: must not match */
+    bool is_anyones; /* several threads ask for such blocks: their order depends on scheduling */
 };
 
 enum {
@@ -136,27 +139,31 @@ struct search {
     const struct suggest_candidates_job *job;
     struct suggest_candidates out;
     struct side side[SIDES];
-    int sides; /* that there are */
+    int sides; /* number of sides */
     struct keytable path_numbers, origin_numbers, glob_numbers, shape_numbers, pair_numbers,
             site_numbers;
     const char **paths;
     size_t path_count, path_room;
-    uint64_t compared; /* names with folded ones */
+    uint64_t compared; /* names compared with folded ones */
     struct glob *globs;
     size_t glob_count, glob_room;
     struct shape *shapes;
     size_t shape_count, shape_room;
     struct pair *pairs;
     size_t pair_count, pair_room;
-    uint32_t *pair_of; /* per block of the bad run that is late */
+    uint32_t *pair_of; /* per late block of the bad run */
     struct site *sites;
     size_t site_count, site_room;
     struct lists origins;    /* per site */
     uint32_t *origin_seen;   /* the last site that has it, counted from 1 */
     struct keytable anyones; /* of either run (turns.h) */
-    bool *is_covered; /* per block of the bad run: a candidate with folded anchors has it and all else of its site there */
+    /*
+     * per block of the bad run: a candidate with folded anchors matches it and all others of its
+     * site there
+     */
+    bool *is_covered;
     uint64_t looks;
-    /* of the site that is at work: its blocks by path, and what a shape finds among them */
+    /* for the current site: its blocks by path, and the matches of a shape among them */
     uint32_t *blocks[SIDES];
     size_t block_count[SIDES], block_room[SIDES];
     struct elem *elems;
@@ -165,7 +172,7 @@ struct search {
 
 /* ---- lists ---- */
 
-/* Lists of `count` things by number, of[i] < lists; TRACE_NONE: in none. Each list is rising. */
+/* Lists of `count` items by number, of[i] < lists; TRACE_NONE: in none. Each list is ascending. */
 static struct lists suggest_candidates_make_lists(const uint32_t *of, size_t count, size_t lists)
 {
     struct lists out = {
@@ -188,7 +195,7 @@ static void lists_done(struct lists *lists)
     free(lists->at);
 }
 
-/* Where in a rising list the first number above `limit` stands. */
+/* The position in an ascending list of the first number above `limit`. */
 static size_t first_above(const uint32_t *list, size_t count, uint32_t limit)
 {
     size_t lo = 0;
@@ -235,7 +242,7 @@ static void list_by_path(const struct search *s, struct side *side)
     free(of);
 }
 
-/* Can a glob say this path and no other? */
+/* Whether a glob can name this path and no other. */
 static bool has_literal(const char *path)
 {
     char text[RULE_GLOB_MAX];
@@ -245,8 +252,8 @@ static bool has_literal(const char *path)
 }
 
 /*
- * Names that differ in more than digits have a folded name each, which would be compared with all the others: beyond a limit they
- * are folded by words, and beyond as much again not at all.
+ * Names that differ in more than digits have a folded name each, which would be compared with all
+ * the others: beyond a limit they are folded by words, and beyond the same limit again not at all.
  */
 static void fold_path(
         struct search *s, const char *path, enum suggest_candidates_fold fold, char *ret_text)
@@ -310,7 +317,10 @@ static void find_exits(struct glob *glob, const struct side *side, int which)
     VEC_SORT(glob->exits[which], count, vec_by_u32);
 }
 
-/* The exit at which a hint of this shape would release this block, freed by then or not, as alloc/hints/hint.h says; TRACE_NEVER: none comes. */
+/*
+ * The exit at which a hint of this shape would release the block, freed by then or not, as in
+ * alloc/hints/hint.h; TRACE_NEVER: none.
+ */
 static uint32_t find_exit(struct search *s, const struct shape *shape, int which, uint32_t id)
 {
     const struct side *side = &s->side[which];
@@ -327,7 +337,7 @@ static uint32_t find_exit(struct search *s, const struct shape *shape, int which
     return next < when->exit_count[which] ? when->exits[which][next] : TRACE_NEVER;
 }
 
-/* ---- shapes: what the anchors of late frees are called in hints ---- */
+/* ---- shapes: the anchors of late frees as hints name them ---- */
 
 static uint32_t number_shape(struct search *s, uint32_t inside, uint32_t when)
 {
@@ -345,7 +355,10 @@ static void number_pair(struct search *s, uint32_t id)
     uint32_t inside = bad->path[bad->trace->blocks[id].anchor];
     uint32_t when = bad->path[s->job->late_anchor[id]];
     uint32_t number = keytable_number(&s->pair_numbers, (struct key){inside, when, 0});
-    /* A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's exit. */
+    /*
+     * A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's
+     * exit.
+     */
     enum suggest_candidates_fold outer =
             inside == when ? SUGGEST_CANDIDATES_FOLD_RUNS : SUGGEST_CANDIDATES_FOLD_DIGITS;
 
@@ -372,7 +385,10 @@ static bool is_late(const struct search *s, int which, uint32_t id)
     return which == BAD && s->job->late_exit[id] != TRACE_NEVER;
 }
 
-/* Blocks that a hint could act on, by where they come from: of one origin all have the same call sites. */
+/*
+ * Groups blocks that a hint could act on by origin: all blocks of an origin have the same call
+ * sites.
+ */
 static void number_origins(struct search *s, int which)
 {
     struct side *side = &s->side[which];
@@ -387,7 +403,7 @@ static void number_origins(struct search *s, int which)
     }
 }
 
-/* Python without a line first, then with one, of the program before others', then native stacks. */
+/* Python without a line first, then with one, the program's before others', then native stacks. */
 static uint32_t rank_site(const struct sitekey *key)
 {
     if (!key->frame)
@@ -450,7 +466,7 @@ static int suggest_candidates_by_site(const void *a, const void *b)
     return (x->origin > y->origin) - (x->origin < y->origin);
 }
 
-/* The sites of the late frees, and of each the origins in both runs. */
+/* The sites of the late frees, and the origins of each in both runs. */
 static void suggest_candidates_list_sites(struct search *s)
 {
     size_t origins = keytable_count(&s->origin_numbers);
@@ -529,7 +545,7 @@ enum {
     RANK_NTH = 1,
     RANK_SIZES = 2,
     RANK_LITERAL = 4,
-    RANK_SITE = 8, /* times that of the site */
+    RANK_SITE = 8, /* weight of the site */
 };
 
 static bool has_turns(const struct elem *elems, size_t count)
@@ -541,8 +557,9 @@ static bool has_turns(const struct elem *elems, size_t count)
 }
 
 /*
- * A candidate for each run of neighbouring sizes (or turns) without a block that it must not have; elems are sorted by them.
- * UINT32_MAX stands for "not counted" in the run: only all turns together have it. None by turns where threads take turns.
+ * A candidate for each run of neighbouring sizes (or turns) without a block that it must not match;
+ * elems are sorted by them. UINT32_MAX stands for "not counted" in the run: only all turns together
+ * match it. None by turns if several threads ask.
  */
 static void add_runs(struct search *s, const struct candidate *base, uint32_t rank,
         const struct elem *elems, size_t count, bool sizes)
@@ -578,7 +595,7 @@ static void add_runs(struct search *s, const struct candidate *base, uint32_t ra
     }
 }
 
-/* Of each size that some must not have: runs of turns. */
+/* For each size that some must not match: runs of turns. */
 static void add_runs_of_sizes(struct search *s, const struct candidate *base, uint32_t rank,
         const struct elem *elems, size_t count)
 {
@@ -597,7 +614,7 @@ static void add_runs_of_sizes(struct search *s, const struct candidate *base, ui
     }
 }
 
-/* Of blocks by path: those that lie in the shape, and are right or wrong for it. */
+/* Collect the blocks by path that match the shape, right or wrong. */
 static size_t suggest_candidates_collect(
         struct search *s, const struct shape *shape, int which, size_t *io_wrong)
 {
@@ -608,7 +625,7 @@ static size_t suggest_candidates_collect(
     bool is_inside = false;
     size_t i = 0;
 
-    if (inside->path_count == 1) { /* of many literal ones each looks at its own blocks only */
+    if (inside->path_count == 1) { /* many literal shapes: each checks only its own blocks */
         size_t end = s->block_count[which];
         while (i < end) {
             size_t mid = i + (end - i) / 2;
@@ -644,7 +661,7 @@ static size_t suggest_candidates_collect(
     return wanted;
 }
 
-/* Candidates of one site and one shape: one for all, else the coarsest that there are. */
+/* Candidates of one site and one shape: one for all blocks, else the coarsest ones possible. */
 static void try_shape(
         struct search *s, const struct site *site, const struct shape *shape, uint32_t rank)
 {
@@ -706,7 +723,7 @@ static int suggest_candidates_by_path(const void *a, const void *b, void *side)
     return (i > k) - (i < k);
 }
 
-/* The blocks of a site by path: picked out of all where it has many of them, else sorted. */
+/* The blocks of a site by path: picked out of all blocks if the site has many, else sorted. */
 static void list_site(struct search *s, uint32_t number, int which, uint64_t blocks)
 {
     struct side *side = &s->side[which];
@@ -734,7 +751,7 @@ static void list_site(struct search *s, uint32_t number, int which, uint64_t blo
                 suggest_candidates_by_path, side);
 }
 
-/* How much a site costs; of sites that the same allocations came through the most readable one stands for all. */
+/* The cost of a site; of sites with the same allocations the most readable one represents all. */
 struct turn {
     uint32_t site, rank;
     uint64_t blocks;
@@ -758,7 +775,10 @@ static struct turn make_turn(const struct search *s, uint32_t site)
     return turn;
 }
 
-/* Sites with few blocks first: should the limit be reached, those with most are left out, as the frames around all the rest. */
+/*
+ * Sites with few blocks first: if the limit is reached, those with most are left out, as frames
+ * around all others are.
+ */
 static int by_cost(const void *a, const void *b)
 {
     const struct turn *x = a;
@@ -771,7 +791,7 @@ static int by_cost(const void *a, const void *b)
     return (x->site > y->site) - (x->site < y->site);
 }
 
-/* Literal anchors are for what no folded one has without a split. */
+/* Literal anchors serve late frees that no folded anchor matches without a split. */
 static bool needs_literal(const struct search *s, uint32_t site, const bool *is_open)
 {
     for (uint32_t o = s->origins.first[site]; o < s->origins.first[site + 1]; o++)

@@ -11,10 +11,10 @@ struct choice {
     const uint32_t *items;
     size_t count;
     uint32_t *left; /* per set: items that no taken set has */
-    uint32_t *held; /* per item: how many taken sets have it */
+    uint32_t *held; /* per item: number of taken sets that have it */
     /* the sets of each item: with[of[item]] up to with[of[item + 1]] */
     uint32_t *of, *with;
-    /* a heap, the best set on top; what stands in `left` may be less than when it was put in */
+    /* a heap with the best set on top; `left` may have fallen since an entry was added */
     struct entry {
         uint32_t left, set;
     } * heap;
@@ -30,7 +30,7 @@ static bool suggest_cover_is_better(const struct choice *c, struct entry a, stru
     return a.set < b.set;
 }
 
-/* The entry at the top goes down to its place. */
+/* Moves the top entry down to its place. */
 static void suggest_cover_sink(struct choice *c, size_t at)
 {
     struct entry entry = c->heap[at];

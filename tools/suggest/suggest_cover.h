@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suggest_cover.h - few sets that together have all that any of them has.
+ * suggest_cover.h - chooses few sets that together contain all items.
  *
- * Set cover, greedily: the set with most items that are in none yet is taken next, the more readable one of equals. Then the
- * sets whose items all stand in others are dropped again, those taken last first. The fewest is NP-hard; this is at most
- * ln(items) + 1 times as many.
+ * Greedy set cover: the set with most uncovered items is taken next, the more readable one of
+ * equals. Then sets whose items are all in other taken sets are dropped, the last taken first. The
+ * fewest is NP-hard; this is at most ln(items) + 1 times as many.
  *
- * Time: items of all sets, times the logarithm of the number of sets. Pure. Threads: none. Memory: vec.h.
+ * Time: items of all sets, times the logarithm of the number of sets. Pure. Threads: none. Memory:
+ * vec.h.
  */
 #ifndef KEDGE_TOOLS_SUGGEST_COVER_H
 #define KEDGE_TOOLS_SUGGEST_COVER_H
@@ -15,11 +16,15 @@
 #include <stdint.h>
 
 struct suggest_cover_set {
-    uint32_t first, count; /* its items in `items`, no item twice */
-    uint32_t rank; /* of two sets that add as much the lower one is taken; of equals the first */
+    uint32_t first, count; /* its items in `items`, without duplicates */
+    /* of two sets that add equally many the lower rank is taken; of equals the first */
+    uint32_t rank;
 };
 
-/* Items are numbers below item_count. Writes the sets taken to ret_taken, which has room for all, and returns how many. */
+/*
+ * Items are numbers below item_count. Writes the taken sets to ret_taken, which has room for all,
+ * and returns their number.
+ */
 size_t suggest_cover_choose(const struct suggest_cover_set *sets, size_t count,
         const uint32_t *items, size_t item_count, uint32_t *ret_taken);
 

@@ -56,7 +56,7 @@ void suggest_file_id(const char *word, struct keytable *used, char ret_id[static
 void suggest_file_name(const struct sitekey *key, char **io_title, char **io_word)
 {
     const struct trace_pyframe *frame = key->frame;
-    const char *dot = strrchr(frame->function, '.'); /* of Class.method */
+    const char *dot = strrchr(frame->function, '.'); /* in Class.method */
 
     if (!title_is_program(frame->function, frame->file))
         return;
@@ -87,7 +87,7 @@ void suggest_file_builds(struct hintfile *file, const struct trace *trace, uint3
     }
 }
 
-/* Texts that have the name; cut if it is too long. */
+/* A glob for texts that contain the name; cut if it is too long. */
 static void suggest_file_glob(const char *name, size_t length, char ret_glob[static RULE_GLOB_MAX])
 {
     size_t n = 0;
@@ -102,14 +102,17 @@ static void suggest_file_glob(const char *name, size_t length, char ret_glob[sta
     ret_glob[n] = '\0';
 }
 
-/* What of the command line names the program: the script of an interpreter, else the program itself. */
+/*
+ * The part of the command line that names the program: the script of an interpreter, else the
+ * program itself.
+ */
 static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
 {
     struct script script = script_find(capture->argv, capture->argc);
     const char *name = script.text;
     size_t length = strlen(name);
 
-    while (length > 1 && name[length - 1] == '/') /* a folder that is run */
+    while (length > 1 && name[length - 1] == '/') /* the argument is a folder */
         length--;
     for (size_t i = length; script.kind != SCRIPT_CODE && i > 0; i--) {
         if (i < length && name[i - 1] == '/') {

@@ -15,17 +15,17 @@
 /* Calls of one name in anchors of one folded name. */
 struct receives {
     uint32_t path;
-    uint32_t *calls; /* rising */
+    uint32_t *calls; /* ascending */
     size_t count, room;
-    bool is_unordered; /* their times do not rise */
+    bool is_unordered; /* their times do not ascend */
 };
 
 struct group {
-    uint32_t *blocks; /* rising */
+    uint32_t *blocks; /* ascending */
     size_t count, room;
     bool is_doubtful;
     uint32_t place; /* number of its call site */
-    uint32_t sent;  /* path of the anchors that all are sent in, TRACE_NONE: of several names */
+    uint32_t sent;  /* path of the anchors that all are sent in, TRACE_NONE: several names */
 };
 
 struct work {
@@ -92,7 +92,7 @@ static void list_calls(struct work *w)
     }
 }
 
-/* Of all layers of a framework the native site may be one; the program's line tells them apart. */
+/* All layers of a framework may share a native site; the program's line distinguishes them. */
 static void name_stacks(struct work *w)
 {
     struct sitekey keys[SITEKEY_MAX];
@@ -135,13 +135,13 @@ static uint32_t suggest_growth_parent_of(const struct work *w, uint32_t block)
     return w->trace->anchors[w->trace->blocks[block].anchor].parent;
 }
 
-/* Blocks of one instance of the anchor around theirs, made in so many instances of theirs. */
+/* Blocks of one instance of the outer anchor, made in several instances of the inner one. */
 struct run {
     const uint32_t *blocks;
     size_t count, instances;
 };
 
-/* Those from the first of `count` blocks on. */
+/* The run that starts with the first of `count` blocks. */
 static struct run suggest_growth_run_of(const struct work *w, const uint32_t *blocks, size_t count)
 {
     const struct trace_block *all = w->trace->blocks;
@@ -155,7 +155,7 @@ static struct run suggest_growth_run_of(const struct work *w, const uint32_t *bl
     return run;
 }
 
-/* Is none of them freed before the last one is made? */
+/* Whether none of them is freed before the last one is made. */
 static bool suggest_growth_is_kept(const struct work *w, const struct run *run)
 {
     uint32_t last = w->trace->blocks[run->blocks[run->count - 1]].born;
@@ -166,7 +166,10 @@ static bool suggest_growth_is_kept(const struct work *w, const struct run *run)
     return true;
 }
 
-/* 0: they do not grow. Else how many live at a time; *ret_run: of one instance of the outer anchor. */
+/*
+ * 0: they do not grow. Else the number that live at a time; *ret_run: the run in one instance of
+ * the outer anchor.
+ */
 static uint64_t growth_of(const struct work *w, const struct group *group, struct run *ret_run)
 {
     uint64_t most = 0;
@@ -177,13 +180,13 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
 
         run = suggest_growth_run_of(w, &group->blocks[i], group->count - i);
         if (parent == TRACE_NONE || parent == 0)
-            return 0; /* from step to step: that has no end to name */
+            return 0; /* they grow from step to step: no anchor's end can be named */
         if (run.instances < SUGGEST_GROWTH_INSTANCES)
             continue;
         if (!suggest_growth_is_kept(w, &run))
             return 0;
         if (most == 0)
-            *ret_run = run; /* only the last one may not have ended */
+            *ret_run = run; /* only the last one may lack its end */
         most = run.count > most ? run.count : most;
     }
     return most;
@@ -196,7 +199,7 @@ static bool have_one_peer(const struct work *w, uint32_t call, uint32_t other)
     return calls[call].comm == calls[other].comm && calls[call].peer == calls[other].peer;
 }
 
-/* Has each been sent, and all to one rank? A last one may not have come to it. */
+/* Whether each was sent, and all to one rank. The last run may not have come to its send. */
 static bool are_sent(const struct work *w, const struct group *group)
 {
     uint32_t first = w->sent[group->blocks[0]];
@@ -225,7 +228,7 @@ static uint32_t sent_in(const struct work *w, const struct group *group)
     return path;
 }
 
-/* Where the first receive after a call stands. */
+/* Position of the first receive after a call. */
 static size_t first_after(const struct receives *receives, uint32_t call)
 {
     size_t low = 0, high = receives->count;
@@ -240,7 +243,7 @@ static size_t first_after(const struct receives *receives, uint32_t call)
     return low;
 }
 
-/* From the low-th on, where the first one that is later than this time stands. */
+/* From the low-th on, the position of the first receive after this time. */
 static size_t suggest_growth_first_later(
         const struct work *w, const struct receives *receives, size_t low, uint64_t time_ns)
 {
@@ -256,7 +259,7 @@ static size_t suggest_growth_first_later(
     return low;
 }
 
-/* The smallest k for all of the group. */
+/* The smallest k that fits all of the group. */
 static uint32_t count_needed(
         const struct work *w, const struct group *group, const struct receives *receives)
 {
@@ -274,7 +277,7 @@ static uint32_t count_needed(
     return most + 1 > SUGGEST_GROWTH_RECEIVES ? most + 1 : SUGGEST_GROWTH_RECEIVES;
 }
 
-/* For how many of them the k-th receive comes before they are freed. */
+/* The number of blocks that the k-th receive precedes their free. */
 static size_t count_gains(const struct work *w, const struct group *group,
         const struct receives *receives, uint32_t k)
 {
@@ -291,10 +294,13 @@ static size_t count_gains(const struct work *w, const struct group *group,
     return gains;
 }
 
-/* Who sends what these receives take: the peer that the blocks are sent to, or somebody else? */
+/* The sender of these receives: the peer that the blocks are sent to, or another one? */
 enum origin {
     ORIGIN_OTHER, /* another rank of the same communicator */
-    ORIGIN_UNKNOWN, /* another communicator, in an anchor that the blocks are sent in: from the other side, as a rule */
+    /*
+     * another communicator, in an anchor that the blocks are sent in: usually from the other side
+     */
+    ORIGIN_UNKNOWN,
     ORIGIN_APART, /* likewise, in another anchor */
     ORIGIN_PEER,
 };
@@ -339,9 +345,9 @@ static const struct receives *choose_receives(
     return best;
 }
 
-/* ---- who ends their time ---- */
+/* ---- the end of their lifetime ---- */
 
-/* The only one of its name in the anchor around it? */
+/* Whether it is the only anchor of its name in the anchor around it. */
 static bool is_alone(const struct work *w, uint32_t anchor)
 {
     const struct trace_anchor *all = w->trace->anchors;
@@ -353,8 +359,9 @@ static bool is_alone(const struct work *w, uint32_t anchor)
 }
 
 /*
- * The last anchor beside theirs that begins when all are made, and before one of them is freed, if it comes once; else the
- * anchor around theirs. Its digits are folded one by one: a `*` there would match the names of inner anchors, too.
+ * The last sibling anchor that begins when all blocks are made and before one is freed, if it
+ * occurs once; else the anchor around theirs. Its digits are folded one by one: a `*` there would
+ * match the names of inner anchors, too.
  */
 static void name_closing(
         const struct work *w, const struct run *run, char ret_glob[static RULE_GLOB_MAX])
@@ -414,7 +421,9 @@ static void suggest_growth_look_at(struct work *w, struct group *group, struct g
 
 /* ---- one for several ---- */
 
-/* A glob for the paths of both: "*" and what they end in, in whole names; false: their last names differ. */
+/*
+ * A glob for both paths: "*" and their common end, in whole names; false: their last names differ.
+ */
 static bool join_globs(char io_glob[static RULE_GLOB_MAX], const char *other)
 {
     size_t own = strlen(io_glob), its = strlen(other), same = 0, whole = 0;
@@ -445,7 +454,7 @@ static void suggest_growth_add_blocks(struct suggest_growth *io, const struct su
     VEC_SORT(io->blocks, io->count, vec_by_u32);
 }
 
-/* Also for the other's blocks, where names can say that; false: they cannot. */
+/* Extends the hint to the other's blocks, if names can express that; false: they cannot. */
 static bool suggest_growth_join(struct suggest_growth *io, const struct suggest_growth *other)
 {
     struct suggest_growth both = *io;
@@ -461,7 +470,7 @@ static bool suggest_growth_join(struct suggest_growth *io, const struct suggest_
     return true;
 }
 
-/* What is for several comes before them. */
+/* Joined ones come before the single ones. */
 static void join_all(struct growers *growers)
 {
     struct growers all = {0};

@@ -17,7 +17,7 @@ uint32_t suggest_lastuse_late_by(const struct trace *trace, const struct trace_b
     return TRACE_NONE;
 }
 
-/* Counts the block; true: by its uses and its anchor it can be late. */
+/* Counts the block; true: its uses and its anchor allow it to be late. */
 static bool suggest_lastuse_look_at(
         const struct trace *trace, const struct trace_block *block, struct compare *late)
 {

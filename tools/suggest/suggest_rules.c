@@ -16,7 +16,7 @@
 #include "tools/symbols/title.h"
 #include "tracker/hints/apicalls.h"
 
-/* Trying each hint alone costs two passes over the events: some seconds at most. */
+/* Trying each hint alone takes two passes over the events: some seconds at most. */
 #define EFFECTS_COST_MAX ((size_t)400 << 20)
 
 struct work {
@@ -25,7 +25,7 @@ struct work {
     uint32_t *late_exit;
     uint32_t *late_anchor;
     bool *idle;                           /* a hint that does not lower the peak was left out */
-    const struct suggest_growth **grower; /* per block: of which it is, NULL */
+    const struct suggest_growth **grower; /* per block: its grower, NULL */
     bool *refused;                        /* per grower of the job: its hint was dropped */
     struct suggest_rules *out;
 };
@@ -62,15 +62,18 @@ static struct suggest_rules_hint make_hint(
     return hint;
 }
 
-/* ---- what piles up ---- */
+/* ---- growers ---- */
 
-/* Where a block was asked for, equal in every run: its native call site, or where none is recorded its Python stack. */
+/*
+ * The call site of a block, equal in every run: the native one, or if none is recorded its Python
+ * stack.
+ */
 static struct key block_place(const struct trace *trace, const struct trace_block *block)
 {
     return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
 }
 
-/* Is there a call site that a hint can pick it by? */
+/* Whether the block has a call site that a hint can pick it by. */
 static bool is_placed(const struct trace *trace, const struct trace_block *block)
 {
     struct sitekey keys[SITEKEY_MAX];
@@ -90,7 +93,10 @@ static bool suggest_rules_has_key(
     return false;
 }
 
-/* Do all blocks of the grower have this call site of Python, and no others that are made in such anchors? */
+/*
+ * Whether all blocks of the grower have this Python call site, and no others that are made in such
+ * anchors.
+ */
 static bool is_its_key(const struct work *work, const struct suggest_growth *grower,
         const bool *is_inside, struct sitekey key)
 {
@@ -118,7 +124,10 @@ static bool is_its_key(const struct work *work, const struct suggest_growth *gro
     return is_its;
 }
 
-/* The most readable call site that is its alone: a function of the program, else a line of it; else the first that it has. */
+/*
+ * The most readable call site that only the grower has: a function of the program, else a line of
+ * it; else its first one.
+ */
 static struct sitekey choose_key(const struct work *work, const struct suggest_growth *grower)
 {
     const struct trace *trace = work->job->trace;
@@ -168,8 +177,8 @@ static struct suggest_rules_hint make_grown(
 }
 
 /*
- * Those at a site that shares blocks are left to whoever counts them, and so are those whose hint was dropped. A block that
- * is of several is the first one's.
+ * Blocks at a site that shares blocks are counted elsewhere, as are blocks whose hint was dropped.
+ * A block of several growers belongs to the first.
  */
 static void mark_grown(struct work *work, const struct keytable *shared)
 {
@@ -217,7 +226,7 @@ static void choose_hints(struct work *work)
     suggest_candidates_done(&found);
 }
 
-/* The sites of which a block was shared with somebody in this run. */
+/* The sites at which a block was shared in this run. */
 static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 {
     for (size_t i = 0; trace && i < trace->block_count; i++)
@@ -226,8 +235,8 @@ static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 }
 
 /*
- * Was it seen in use after the exit that it is late by? Where the uses of a block are known in part only, the last one that
- * was seen is still one.
+ * Whether a use was recorded after the exit that the block is late by. If its uses are partly
+ * known, the last recorded one still counts.
  */
 static bool is_used_after(const struct work *work, const struct compare_late *late)
 {
@@ -238,8 +247,9 @@ static bool is_used_after(const struct work *work, const struct compare_late *la
 }
 
 /*
- * By whose exit it may go: the one that the good run names, or, if it is still used behind that, the next one around it behind all
- * its uses; TRACE_NONE: there is none, or not all uses may have been seen.
+ * The anchor at whose exit the block may be released: the one that the good run names or, if the
+ * block is used after that, the next outer one after all its uses; TRACE_NONE: there is none, or
+ * not all uses may have been seen.
  */
 static uint32_t suggest_rules_anchor_of(const struct work *work, const struct compare_late *late)
 {
@@ -295,7 +305,7 @@ struct rule *suggest_rules_rules(const struct suggest_rules *mine)
     return rules;
 }
 
-/* What the code that acts in the run would do with these hints. */
+/* Applies these hints with the code that acts in the run. */
 static int match(const struct trace *trace, const struct suggest_rules *mine,
         struct predict_match *ret_matches)
 {
@@ -306,7 +316,10 @@ static int match(const struct trace *trace, const struct suggest_rules *mine,
     return r;
 }
 
-/* Late by that very exit; of what piles up nothing is due before its last use, and of nothing else anything at all. */
+/*
+ * Right if late by that very exit; for a grower, if not due before its last use; for any other
+ * block, if not due at all.
+ */
 static bool is_right(const struct work *work, size_t id, const struct predict_match *match)
 {
     const struct trace *trace = work->job->trace;
@@ -320,7 +333,10 @@ static bool is_right(const struct work *work, size_t id, const struct predict_ma
             && trace->events[match->at].time_ns >= trace_uses(trace, &trace->blocks[id]).last;
 }
 
-/* The hints that the acting code would apply to something that is not late by that exit: true if there is one. */
+/*
+ * The hints that the acting code would apply to a block that is not late by that exit: true if
+ * there is one.
+ */
 static bool find_inexact(
         const struct work *work, const struct predict_match *matches, bool *io_wrong)
 {
@@ -335,10 +351,10 @@ static bool find_inexact(
     return any;
 }
 
-/* Must a block of another run stay past this event? */
+/* Whether a block of another run must stay past this event. */
 typedef bool (*stays)(const struct trace *trace, const struct trace_block *block, uint32_t at);
 
-/* Of the good run: what lives. */
+/* In the good run: blocks that live. */
 static bool suggest_rules_is_alive(
         const struct trace *trace, const struct trace_block *block, uint32_t at)
 {
@@ -346,7 +362,7 @@ static bool suggest_rules_is_alive(
     return block->died > at;
 }
 
-/* Of another rank: what it still uses, or may use. */
+/* In another rank: blocks that it still uses, or may use. */
 static bool suggest_rules_is_needed(
         const struct trace *trace, const struct trace_block *block, uint32_t at)
 {
@@ -355,7 +371,7 @@ static bool suggest_rules_is_needed(
                     || trace_uses(trace, block).last >= trace->events[at].time_ns);
 }
 
-/* The hints that the acting code would apply to something that must stay in this run. */
+/* The hints that the acting code would apply to a block that must stay in this run. */
 static int find_wrong(const struct work *work, const struct trace *trace, stays must_stay,
         bool *io_wrong, bool *io_any)
 {
@@ -383,7 +399,7 @@ static int find_wrong_elsewhere(const struct work *work, bool *io_wrong, bool *i
     return r;
 }
 
-/* Drops what would release what must stay. */
+/* Drops hints that would release a block that must stay. */
 static int check_hints(struct work *work, struct predict_match *matches)
 {
     struct suggest_rules *out = work->out;
@@ -407,7 +423,7 @@ static int check_hints(struct work *work, struct predict_match *matches)
     return r;
 }
 
-/* Does one of the hints act on this block, at an exit or at the end of the run? */
+/* Whether one of the hints acts on this block, at an exit or at the end of the run. */
 static bool is_hinted(const struct suggest_rules *out, const struct trace *trace,
         const struct predict_match *matches, size_t id)
 {
@@ -433,7 +449,7 @@ static void count_matches(struct work *work, const struct predict_match *matches
             hint->bytes += size;
             hint->unused += is_unused(work->job->trace, &work->job->trace->blocks[i]);
             trace_sum_add(hint->grower ? &out->grown : &out->covered, size);
-        } else if (work->grower[i]) { /* the run ended before the hint's time came */
+        } else if (work->grower[i]) { /* the run ended before the hint was due */
             trace_sum_add(&out->grown, size);
         } else if (work->late_exit[i] != TRACE_NEVER) {
             trace_sum_add(work->idle[i] ? &out->idle : &out->mixed, size);
@@ -448,8 +464,8 @@ static void widen(struct rule_range *range, uint64_t number)
 }
 
 /*
- * What each hint matches in the instances of its anchor: all that is due at one event is one instance, as in the run. One that
- * the run did not finish says nothing.
+ * The matches of each hint per instance of its anchor: all that are due at one event are one
+ * instance, as in the run. An instance that the run did not finish does not count.
  */
 static void expect_matches(
         struct suggest_rules *out, const struct trace *trace, const struct predict_match *matches)
@@ -464,7 +480,7 @@ static void expect_matches(
     for (size_t i = 0; i < trace->block_count; i++) {
         if (!is_hinted(out, trace, matches, i) || matches[i].at == TRACE_NEVER)
             continue;
-        /* events count what the program holds then, anchors what was made in them */
+        /* events count the blocks held then, anchors the blocks made in them */
         if (rule_counts(&out->hints[matches[i].rule].rule) && trace->blocks[i].died < matches[i].at)
             continue;
         struct key key = {matches[i].rule, matches[i].at, 0};
@@ -504,7 +520,9 @@ static int set_expectations(struct work *work, const struct predict_match *match
     return r;
 }
 
-/* Max of the window if only the releases of the hints with use[hint] happened; NULL: of all. */
+/*
+ * Max of the window if only the releases of the hints with use[hint] happened; NULL: of all hints.
+ */
 static uint64_t max_with(
         const struct work *work, const struct predict_match *matches, const bool *use)
 {
@@ -554,8 +572,9 @@ static void find_effects(struct work *work, const struct predict_match *matches)
 }
 
 /*
- * Leaves out the hints without an effect, if the others do as much without them and take nothing else: the first hint that matches
- * a block takes it, so a block of one that is left out may fall to a later one, in this run or in another.
+ * Leaves out hints without an effect, if the others achieve the same without them and match nothing
+ * more: the first hint that matches a block takes it, so a block of an omitted hint may fall to a
+ * later one, in this run or in another.
  */
 static int drop_idle(struct work *work, struct predict_match *matches)
 {
@@ -601,7 +620,7 @@ static void begin_anew(struct work *work)
     }
 }
 
-/* The hints that hold, and of them, if the job asks for that, those that lower the peak. */
+/* The hints that hold and, if the job asks for that, only those that lower the peak. */
 static int find_hints(struct work *work, struct predict_match *matches)
 {
     begin_anew(work);
@@ -615,7 +634,7 @@ static int find_hints(struct work *work, struct predict_match *matches)
     return r;
 }
 
-/* Was the hint of a grower dropped? Its blocks are late frees like others then. */
+/* Whether a grower's hint was dropped; then its blocks count as other late frees. */
 static bool refuse_dropped(struct work *work)
 {
     const struct growers *growers = work->job->growers;

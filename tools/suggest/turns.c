@@ -8,7 +8,7 @@ static struct key turns_key(const struct trace_block *block, uint32_t anchor)
 
 void turns_find(struct keytable *turns, const struct trace *trace, const uint32_t *origin)
 {
-    struct keytable threads = {0}; /* the first one that asked */
+    struct keytable threads = {0}; /* the first thread that asked */
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * turns.h - what several threads ask for in one place (R109).
+ * turns.h - blocks that several threads ask for in one place (R109, judged per instance).
  *
- * A hint's nth counts the blocks of one call site and size in an instance of an anchor, whichever thread asks. Where several threads ask
- * there, which comes first is a matter of scheduling, so no run says what a number means.
+ * A hint's nth counts the blocks of one call site and size in an instance of an anchor, whichever
+ * thread asks. If several threads ask there, their order depends on scheduling, so a number means
+ * nothing.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -13,10 +14,13 @@
 #include "tools/base/keytable.h"
 #include "tools/trace/trace.h"
 
-/* Adds the (site, size) of blocks that several threads asked for in one instance; but for blocks without an origin, where that is told. */
+/*
+ * Adds the (site, size) of blocks that several threads asked for in one instance; if `origin` is
+ * given, without blocks that have no origin.
+ */
 void turns_find(struct keytable *turns, const struct trace *trace, const uint32_t *origin);
 
-/* Is the block one of those? */
+/* Whether the block is one of those. */
 bool turns_has(const struct keytable *turns, const struct trace_block *block);
 
 #endif
