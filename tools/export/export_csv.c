@@ -8,7 +8,10 @@
 #include "tools/base/steps.h"
 #include "tools/output/ours.h"
 
-/* Numbered as they come, from 1; 0 is the legacy stream, or none. Two threads' default streams are two. */
+/*
+ * Numbered from 1 in order of appearance; 0 is the legacy stream, or none. Two threads' default
+ * streams are two.
+ */
 static uint64_t export_csv_number_of(
         struct keytable *streams, const struct trace *trace, const struct trace_event *event)
 {
@@ -20,7 +23,7 @@ static uint64_t export_csv_number_of(
     return keytable_number(streams, (struct key){stream, 0, 0}) + UINT64_C(1);
 }
 
-/* The format has no blocks without bytes. Ids are the numbers of the blocks. */
+/* The format has no blocks of 0 bytes. Ids are the numbers of the blocks. */
 static void write_row(struct export_job *job, struct keytable *streams, uint32_t at)
 {
     const struct trace *trace = job->load->trace;

@@ -11,7 +11,10 @@
 #include "tools/base/vec.h"
 #include "tools/output/ours.h"
 
-/* The format has no escapes: a semicolon ends a call, the end of the line a stack. render_text replaces what ends lines. */
+/*
+ * The format has no escapes: a semicolon ends a call, the end of the line a stack. render_text
+ * replaces line ends.
+ */
 static void print_call(FILE *out, const struct symbols_line *line)
 {
     const char *file = line->file ? line->file : line->module;

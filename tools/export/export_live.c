@@ -33,7 +33,7 @@ void export_live_set(struct export_live *live, size_t place, bool is_taken)
     }
 }
 
-/* The last place below a word of this level. */
+/* The last set place below a word of this level. */
 static size_t export_live_last(const struct export_live *live, unsigned level, size_t word)
 {
     for (;; level--) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export_live.h - which of many places are taken, and the nearest that is.
+ * export_live.h - a set of places, with a search for the nearest taken one.
  *
- * A bit for each place, and above each 64 of them one that says whether any is set: to find the
- * next one takes a look at as many words as there are levels.
+ * A bit for each place, and for each 64 bits one that says whether any is set: a search reads as
+ * many words as there are levels.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -22,13 +22,13 @@ struct export_live {
     size_t words[EXPORT_LIVE_LEVELS];
 };
 
-/* None of `count` places is taken. export_live_done gives it back. */
+/* Starts with none of `count` places taken. export_live_done frees it. */
 void export_live_begin(struct export_live *live, size_t count);
 void export_live_done(struct export_live *live);
 
 void export_live_set(struct export_live *live, size_t place, bool is_taken);
 
-/* The last one that is taken below `place`, the first one from it on; EXPORT_LIVE_NONE. */
+/* The last taken place below `place`. Below: the first one from it on; EXPORT_LIVE_NONE. */
 size_t export_live_before(const struct export_live *live, size_t place);
 size_t export_live_from(const struct export_live *live, size_t place);
 

@@ -14,22 +14,22 @@
 #include "tools/export/export_segments.h"
 
 /*
- * What the viewer relies on (source: torch/utils/viz/MemoryViz.js): a segment's blocks follow each
- * other without a gap, since it adds their sizes up; it goes back from the final state through the
- * trace, so that each event must fit, and each block must begin in a segment; free_requested and
- * free_completed of one block stand side by side; and where one event has a category, some event
- * must have "unknown". What is reserved at a moment is the sum of the segments then. It passes over
- * keys that it does not know, as served_by.
+ * Requirements of the viewer (source: torch/utils/viz/MemoryViz.js): a segment's blocks follow each
+ * other without a gap, since it adds up their sizes. It walks from the final state back through the
+ * trace, so that each event must fit, and each block must begin in a segment. free_requested and
+ * free_completed of one block are next to each other. If one event has a category, some event must
+ * have "unknown". Reserved memory at a moment is the sum of the segments then. Unknown keys, such
+ * as served_by, are ignored.
  */
 
 #define NO_CATEGORY "unknown"
 
-/* An allocation, a free, a failure, or a segment that comes or goes, in the trace of its device. */
+/* An allocation, a free, a failure, or a begin or end of a segment, in the trace of its device. */
 struct step {
     unsigned device;
     uint32_t at;   /* event index */
-    unsigned rank; /* of those of one event: segments come before it, and go after it */
-    size_t number; /* of those of one rank */
+    unsigned rank; /* order within one event: segments begin before it and end after it */
+    size_t number; /* order within one rank */
     const struct load_oom *oom;
     const struct export_segment_step *segment;
 };
@@ -40,7 +40,7 @@ struct snapshot {
     struct export_pickle pickle;
     struct export_ranges ranges;
     struct export_segments segments;
-    struct export_names names; /* calls -> what the pickle keeps, by way of `calls` */
+    struct export_names names; /* calls -> number kept in the pickle, through `calls` */
     uint32_t *calls;
     size_t call_count, call_room;
     struct keytable stacks; /* stack -> its list in the pickle */
@@ -49,7 +49,7 @@ struct snapshot {
     size_t step_count, step_room;
 };
 
-/* ---- what is in it ---- */
+/* ---- choosing blocks ---- */
 
 static void choose_blocks(struct snapshot *snapshot)
 {
@@ -60,7 +60,7 @@ static void choose_blocks(struct snapshot *snapshot)
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
 
-        if (block->died < job->first) /* nothing is left of it */
+        if (block->died < job->first) /* freed before the trace begins */
             continue;
         snapshot->has[i] = block->size > 0 && block->size >= job->min_size;
         if (!snapshot->has[i])
@@ -194,7 +194,7 @@ static void put_frames(struct snapshot *snapshot, uint32_t stack)
     put_row_frames(snapshot, &(struct export_row){.stack = stack});
 }
 
-/* Those of the allocation for which it came. */
+/* The frames of the allocation that the segment was made for. */
 static void put_segment_frames(struct snapshot *snapshot, const struct export_segment *segment)
 {
     if (segment->block == TRACE_NONE)
@@ -225,10 +225,7 @@ static void put_block(
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-/*
- * The next block of the device that lives at the end and is in the snapshot, from *next on;
- * TRACE_NONE.
- */
+/* The next block of the device in the snapshot that lives at the end, from *next on; TRACE_NONE. */
 static uint32_t next_live(const struct snapshot *snapshot, unsigned device, size_t *next)
 {
     const struct export_ranges *ranges = &snapshot->ranges;
@@ -246,12 +243,12 @@ static uint32_t next_live(const struct snapshot *snapshot, unsigned device, size
     return TRACE_NONE;
 }
 
-/* What is live in a segment: as far as it reaches, and as it was asked for. */
+/* Live bytes of a segment: as far as it reaches, and as requested. */
 struct segment_sums {
     uint64_t size, requested;
 };
 
-/* The live blocks of a segment from *next on, and what lies free between them. */
+/* The live blocks of a segment from *next on, and the free bytes between them. */
 static struct segment_sums put_blocks(struct snapshot *snapshot, unsigned device,
         const struct export_segment *segment, size_t *next)
 {
@@ -350,7 +347,10 @@ static void export_memory_viz_put_hint(struct snapshot *snapshot, const struct t
     free(text);
 }
 
-/* Of a free, the frames are those of the allocation: what the viewer shows for the block when it goes back in time. */
+/*
+ * The frames of a free are those of the allocation: the viewer shows them for the block when it
+ * goes back in time.
+ */
 static void put_action(struct snapshot *snapshot, const char *action, const struct step *step)
 {
     const struct trace_event *event = &snapshot->trace->events[step->at];
@@ -401,7 +401,10 @@ static void put_segment_step(struct snapshot *snapshot, const struct step *step)
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-/* What PyTorch puts there when it takes the snapshot; here it also brings the category that must not be missing. */
+/*
+ * The entry that PyTorch adds when it takes the snapshot; here it also has the category that must
+ * occur.
+ */
 static void put_end(struct snapshot *snapshot)
 {
     const struct trace *trace = snapshot->trace;
@@ -439,7 +442,7 @@ static void export_memory_viz_put_step(
     }
 }
 
-/* A list for each device up to the last that there is anything of. */
+/* A list for each device up to the last one with data. */
 static unsigned device_count(const struct snapshot *snapshot)
 {
     unsigned count = (unsigned)snapshot->segments.device_count;
@@ -546,7 +549,7 @@ static void put_snapshot(struct snapshot *snapshot)
     export_pickle_end(&snapshot->pickle);
 }
 
-/* Where the segments are not what was held. */
+/* A note if the segments differ from the held memory. */
 static void say_reserved(const struct snapshot *snapshot)
 {
     const struct export_job *job = snapshot->job;

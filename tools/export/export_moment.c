@@ -34,7 +34,7 @@ static void export_moment_add(struct gathering *gathering, const struct export_r
 
 #define ALL_DEVICES INT_MIN
 
-/* What lives just before event `at`. */
+/* The blocks live just before event `at`. */
 static void gather_events(
         struct gathering *gathering, const struct trace *trace, uint32_t at, int device)
 {
@@ -54,7 +54,7 @@ static void gather_events(
         gathering->moment->time_ns = trace->events[at - 1].time_ns;
 }
 
-/* What lived at the high-water mark of each device, by the writer's own sums. */
+/* The blocks live at the high-water mark of each device, from the writer's own sums. */
 static void gather_places(struct gathering *gathering, const struct load *load)
 {
     const struct read_capture *capture = load->capture;
@@ -82,7 +82,7 @@ static void gather_places(struct gathering *gathering, const struct load *load)
     gathering->moment->is_partial = gathering->moment->sum.bytes != marks;
 }
 
-/* What the record of a failure says: who held most, and the rest in one row. */
+/* From the record of a failure: the largest holders, and the rest in one row. */
 static void gather_holders(struct gathering *gathering, const struct load_oom *oom)
 {
     for (unsigned i = 0; i < oom->holder_count; i++)

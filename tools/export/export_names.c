@@ -30,7 +30,7 @@ uint32_t export_names_call(
 {
     struct key function = keytable_text(line->function);
     struct key file = keytable_text(export_names_file(line));
-    /* two texts in one key: the second one's hashes are turned, so that swapped texts differ */
+    /* two texts in one key: the second one's hash is rotated, so that swapped texts differ */
     struct key key = {function.a ^ (file.a << 32 | file.a >> 32),
             function.b ^ (file.b << 32 | file.b >> 32),
             function.c << 48 ^ file.c << 32 ^ line->line};

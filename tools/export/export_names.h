@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export_names.h - numbers for texts and calls, since most formats write each of them once and then its number.
+ * export_names.h - numbers for texts and calls, since most formats write each of them once and then
+ * its number.
  *
- * Numbers count from 0 in the order of the first question. Threads: none. Memory: vec.h.
+ * Numbers count from 0 in the order of the first query. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_EXPORT_NAMES_H
 #define KEDGE_TOOLS_EXPORT_NAMES_H
@@ -17,10 +18,10 @@ struct export_names {
     struct keytable texts, calls;
 };
 
-/* *ret_is_new: this is the first question about it. */
+/* *ret_is_new: this is the first query for it. */
 uint32_t export_names_text(struct export_names *names, const char *text, bool *ret_is_new);
 
-/* Calls of one function, file and line are one. */
+/* Calls with the same function, file and line are one. */
 uint32_t export_names_call(
         struct export_names *names, const struct symbols_line *line, bool *ret_is_new);
 
@@ -29,7 +30,7 @@ void export_names_done(struct export_names *names);
 /* The source file of a call, else its module; "" = neither is known. */
 const char *export_names_file(const struct symbols_line *line);
 
-/* The text with U+FFFD for what is not UTF-8. The caller frees it. */
+/* The text with U+FFFD in place of invalid UTF-8. The caller frees it. */
 char *export_names_utf8(const char *text);
 
 #endif

@@ -10,13 +10,14 @@
 #include "tools/base/vec.h"
 
 /*
- * Source: the Trace Event Format. Anchors that a thread leaves in the reverse order of entering them are complete events ("X");
- * the others (ranges that overlap, or that another thread leaves) are asynchronous ones ("b" and "e"), which have tracks of their own.
+ * Source: the Trace Event Format. Anchors that a thread leaves in the reverse order of entering
+ * them are complete events ("X"); the others (ranges that overlap, or that another thread leaves)
+ * are asynchronous ones ("b" and "e"), which have tracks of their own.
  */
 
-#define UNKNOWN_TID 1000000000u /* and above: threads without a number of the system's */
+#define UNKNOWN_TID 1000000000u /* and above: threads without a system thread id */
 
-/* Live storage by the hints: a block goes when it is released or freed, whichever comes first. */
+/* Live storage with hints: a block ends when it is released or freed, whichever comes first. */
 struct release {
     uint32_t at, block;
 };
@@ -149,7 +150,7 @@ static void write_live(struct timeline *line, const struct trace_event *event)
     }
 }
 
-/* What hints release counts from the edge on, as in every figure "with hints". */
+/* Releases count from the edge on, as in every figure "with hints". */
 static void write_releases(struct timeline *line, uint32_t at, bool is_changed)
 {
     for (; line->next_release < line->release_count && line->releases[line->next_release].at == at;
@@ -183,7 +184,7 @@ static void write_counters(struct timeline *line, uint32_t at, bool is_told)
 
 /* ---- anchors ---- */
 
-/* What each thread has open. */
+/* The open anchors of each thread. */
 struct open_anchors {
     uint32_t *at;
     size_t count, room;
@@ -295,7 +296,7 @@ static void write_oom(struct timeline *line, const struct load_oom *oom)
     json_end(json, '}');
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 static void export_perfetto_write_about(struct timeline *line)
 {
@@ -324,7 +325,7 @@ static void write_events(struct timeline *line)
     for (uint32_t at = 0; at < trace->event_count; at++) {
         const struct trace_event *event = &trace->events[at];
 
-        /* of what was made up, the sum only */
+        /* only the sum of the added events */
         write_counters(line, at, at >= first || at + 1 == first);
         if (event->kind == TRACE_ENTER || event->kind == TRACE_MARK)
             write_edge(line, at);

@@ -36,7 +36,7 @@ static void export_pickle_put(struct export_pickle *pickle, enum opcode opcode)
     (void)fputc((int)opcode, pickle->out);
 }
 
-/* The lower bytes, least first. */
+/* The lower bytes, least significant first. */
 static void export_pickle_put_bytes(struct export_pickle *pickle, uint64_t value, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++, value >>= 8)

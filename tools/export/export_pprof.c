@@ -13,12 +13,12 @@
 #include "tools/output/ours.h"
 
 /*
- * Source: pprof's profile.proto. Messages are (field << 3 | type) and the value: numbers in 7 bits a byte (type 0), bytes behind
- * their length (type 2). A location, a function, a mapping and a string are written when they are first named; strings are numbered
- * by their order.
+ * Source: pprof's profile.proto. Messages are (field << 3 | type) and the value: numbers in 7 bits
+ * a byte (type 0), bytes after their length (type 2). A location, a function, a mapping and a
+ * string are written at their first use; strings are numbered by their order.
  */
 
-#define GZIP_WINDOW (15 + 16) /* zlib's largest window, and gzip's head and end */
+#define GZIP_WINDOW (15 + 16) /* zlib's largest window, with gzip's head and trailer */
 #define OUT_BYTES   65536
 
 enum profile_field {
@@ -33,7 +33,7 @@ enum profile_field {
     PROFILE_DEFAULT_SAMPLE_TYPE = 14,
 };
 
-/* A message that is being put together. */
+/* A message that is being built. */
 struct message {
     unsigned char *bytes;
     size_t length, room;
@@ -46,7 +46,7 @@ struct profile {
     struct export_names strings;   /* and, as calls, locations */
     struct export_names functions; /* calls without their lines */
     struct keytable mappings;      /* module's path -> number */
-    struct keytable modules;       /* module's path -> the first of the trace that has it */
+    struct keytable modules;       /* module's path -> the first module of the trace with it */
 };
 
 /* ---- bytes ---- */
@@ -91,7 +91,7 @@ static void press(struct profile *profile, unsigned char *bytes, size_t length, 
     } while (profile->stream.avail_out == 0);
 }
 
-/* Writes a field of the profile itself, and gives the message back. */
+/* Writes a field of the profile itself, and frees the message. */
 static void write_message(struct profile *profile, unsigned field, struct message *message)
 {
     struct message head = {0};
@@ -114,7 +114,7 @@ static void write_number(struct profile *profile, unsigned field, uint64_t value
     free(message.bytes);
 }
 
-/* ---- what is named by numbers ---- */
+/* ---- numbered objects ---- */
 
 static uint64_t string_of(struct profile *profile, const char *text)
 {
@@ -142,7 +142,7 @@ static char *build_id_of(const struct profile *profile, const char *path)
     return text;
 }
 
-/* 0: none is known. */
+/* 0: unknown. */
 static uint64_t mapping_of(struct profile *profile, const char *path)
 {
     size_t known = keytable_count(&profile->mappings);
@@ -158,7 +158,7 @@ static uint64_t mapping_of(struct profile *profile, const char *path)
     export_pprof_put_field(&message, 5, string_of(profile, path));
     export_pprof_put_field(&message, 6, string_of(profile, build_id));
     for (unsigned has = 7; has <= 10;
-            has++) /* functions, files, lines, inlined calls: nothing is left to be looked up */
+            has++) /* functions, files, lines, inlined calls: readers need not look anything up */
         export_pprof_put_field(&message, has, 1);
     write_message(profile, PROFILE_MAPPING, &message);
     free(build_id);
@@ -268,7 +268,7 @@ static void export_pprof_write_about(struct profile *profile)
 
 int export_pprof(struct export_job *job)
 {
-    static Bytef comment[] = OURS_COMMENT KEDGE_VERSION; /* zlib's, to be read only */
+    static Bytef comment[] = OURS_COMMENT KEDGE_VERSION; /* zlib only reads it */
     gz_header head = {.os = 3 /* Unix */, .comment = comment};
     struct profile *profile = vec_new(1, sizeof(*profile));
 
@@ -280,7 +280,7 @@ int export_pprof(struct export_job *job)
                     != Z_OK
             || deflateSetHeader(&profile->stream, &head) != Z_OK)
         vec_out_of_memory();
-    (void)string_of(profile, ""); /* number 0 is the empty one */
+    (void)string_of(profile, ""); /* number 0 is the empty string */
     export_pprof_write_about(profile);
     for (size_t i = 0; i < job->moment.row_count; i++)
         export_pprof_write_sample(profile, &job->moment.rows[i]);

@@ -5,9 +5,9 @@
 
 #include "tools/base/vec.h"
 
-#define DEVICES_MAX 1024u /* the file has a list for each: numbers beyond make no sense */
+#define DEVICES_MAX 1024u /* the file has a list for each device: larger numbers make no sense */
 
-/* A block with what it is sorted by. */
+/* A block with its sort key. */
 struct item {
     unsigned device;
     uint64_t address;
@@ -45,7 +45,7 @@ static bool is_real(const struct trace_block *block)
             && block->size <= EXPORT_RANGES_REAL_END - block->address;
 }
 
-/* Addresses above all real ones; 0 where none are left. */
+/* Takes addresses above all real ones; 0 if none are left. */
 static uint64_t export_ranges_take_range(struct placing *placing, uint64_t size)
 {
     uint64_t address = placing->ranges->next;
@@ -59,9 +59,7 @@ static uint64_t export_ranges_take_range(struct placing *placing, uint64_t size)
     return address;
 }
 
-/*
- * Blocks of one handle follow each other in time: they share an address. Returns how many they are.
- */
+/* Blocks of one handle follow each other in time and share an address. Returns their number. */
 static size_t place_handle(struct placing *placing, const struct item *items, size_t count)
 {
     uint64_t most = 0;
@@ -82,7 +80,7 @@ static void place_all(struct placing *placing, const struct item *items, size_t 
 {
     const struct trace_block *blocks = placing->trace->blocks;
     unsigned device = 0;
-    uint64_t live_end = 0; /* of the live blocks so far, on the device */
+    uint64_t live_end = 0; /* end of the live blocks so far, on the device */
 
     for (size_t i = 0; i < count && !placing->is_full;) {
         const struct item *item = &items[i];

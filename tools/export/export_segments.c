@@ -7,15 +7,16 @@
 #include "tools/base/vec.h"
 #include "tools/export/export_live.h"
 
-#define STUB 512u /* what stays of a block whose storage has gone */
-#define LATE 256u /* events: so far behind the first allocation from it, at most, growth is told */
+#define STUB 512u /* rest of a block whose storage was released */
+/* events: the greatest distance of a recorded growth after the first allocation from it */
+#define LATE 256u
 
 struct pool {
     struct export_segment_list *list;
-    uint64_t held[2];       /* from the driver: by this device; by one that is not known */
-    int64_t spare;          /* of it, what no segment has; below 0: segments have more */
-    uint64_t shown;         /* the spare segment as it was told last */
-    uint64_t spare_address; /* where it stands */
+    uint64_t held[2];       /* from the driver: by this device; by an unknown one */
+    int64_t spare;          /* the part without a segment; below 0: segments have more */
+    uint64_t shown;         /* size of the spare segment in the last step */
+    uint64_t spare_address; /* its address */
     size_t first, behind;   /* its blocks in ranges->order */
     uint32_t taken;         /* changes of `held` before this event are counted */
 };
@@ -26,7 +27,7 @@ struct work {
     const struct export_ranges *ranges;
     struct export_segments *ret;
     struct pool *pools;
-    size_t *place; /* of each block in ranges->order */
+    size_t *place; /* per block, its index in ranges->order */
     struct export_live live;
     uint64_t spare_begin; /* the first address of a spare segment */
     uint32_t at;          /* the event */
@@ -36,7 +37,9 @@ struct interval {
     uint64_t low, high;
 };
 
-/* ---- what is told ---------------------------------------------------------------------------- */
+/*
+ * ---- steps ------------------------------------------------------------------------------------
+ */
 
 static void segments_tell(struct work *w, const struct pool *pool,
         const struct export_segment *segment, bool comes, bool is_after)
@@ -81,7 +84,7 @@ static void show_spare(struct work *w, struct pool *pool)
 
 /* ---- segments, by address -------------------------------------------------------------------- */
 
-/* The first one that ends above the address. */
+/* The first segment that ends above the address. */
 static size_t segment_at(const struct export_segment_list *list, uint64_t address)
 {
     size_t low = 0, high = list->count;
@@ -112,7 +115,7 @@ static void take_out(struct export_segment_list *list, size_t at)
             (list->count - at) * sizeof(*list->segments));
 }
 
-/* A part of one, told at once where the whole was. */
+/* A part of a segment, recorded at once if the whole was. */
 static void keep_part(struct work *w, struct pool *pool, size_t at,
         const struct export_segment *whole, struct interval part)
 {
@@ -125,7 +128,7 @@ static void keep_part(struct work *w, struct pool *pool, size_t at,
         segments_tell(w, pool, &segment, true, false);
 }
 
-/* Takes these addresses from the pool's segments; how many bytes they were. */
+/* Removes these addresses from the pool's segments; returns their bytes. */
 static uint64_t carve(struct work *w, struct pool *pool, struct interval out)
 {
     struct export_segment_list *list = pool->list;
@@ -179,7 +182,7 @@ static size_t place_from(const struct work *w, const struct pool *pool, uint64_t
     return low;
 }
 
-/* The first part of `in` that no live block has; false: there is none. */
+/* The first part of `in` without a live block; false: there is none. */
 static bool find_gap(
         const struct work *w, const struct pool *pool, struct interval in, struct interval *ret)
 {
@@ -209,7 +212,7 @@ static bool export_segments_is_free(
     return find_gap(w, pool, all, &gap) && gap.low == all.low && gap.high == all.high;
 }
 
-/* Has its storage gone by now, or may it go while the block lives? */
+/* Whether its storage was released, or may be while the block lives. */
 static bool may_lack_storage(const struct work *w, const struct trace_block *block)
 {
     bool is_evicted = block->rule >= 0 && (size_t)block->rule < w->load->hint_count
@@ -218,14 +221,14 @@ static bool may_lack_storage(const struct work *w, const struct trace_block *blo
     return is_evicted || (block->mode == HINT_LIVE && block->released <= w->at);
 }
 
-/* ---- what is given back ---------------------------------------------------------------------- */
+/* ---- returning memory ------------------------------------------------------------------------ */
 
 static struct interval interval_of(const struct export_segment *segment)
 {
     return (struct interval){segment->address, segment->address + segment->size};
 }
 
-/* Whole segments in which nothing lives, of this size, or of no more than is needed. */
+/* Whole segments without live blocks, of exactly this size, or of at most the needed size. */
 static uint64_t give_whole(struct work *w, struct pool *pool, uint64_t need, bool is_exact)
 {
     uint64_t given = 0;
@@ -240,7 +243,7 @@ static uint64_t give_whole(struct work *w, struct pool *pool, uint64_t need, boo
     return given;
 }
 
-/* What is free in segments, from above; of it whole granules, or all. */
+/* Free parts of segments, from above; whole granules of them, or everything. */
 static uint64_t give_gaps(struct work *w, struct pool *pool, uint64_t need, uint64_t unit)
 {
     struct interval *gaps = NULL, gap;
@@ -266,7 +269,7 @@ static uint64_t give_gaps(struct work *w, struct pool *pool, uint64_t need, uint
     return given;
 }
 
-/* Of what segments have of `all`, at most `need` bytes. */
+/* Returns at most `need` bytes of the segments' part of `all`. */
 static uint64_t give_part(struct work *w, struct pool *pool, struct interval all, uint64_t need)
 {
     uint64_t given = 0;
@@ -303,7 +306,7 @@ static uint64_t give_stubs(struct work *w, struct pool *pool, uint64_t need)
     return given;
 }
 
-/* At most `need` bytes that segments had go to spare. */
+/* Moves at most `need` bytes from segments to spare. */
 static void reclaim(struct work *w, struct pool *pool, uint64_t need)
 {
     uint64_t given = give_whole(w, pool, need, true);
@@ -319,7 +322,7 @@ static void reclaim(struct work *w, struct pool *pool, uint64_t need)
     pool->spare += (int64_t)given;
 }
 
-/* ---- what is held ---------------------------------------------------------------------------- */
+/* ---- held memory ----------------------------------------------------------------------------- */
 
 static void export_segments_hold(
         struct work *w, struct pool *pool, const struct trace_reserved *reserved)
@@ -328,7 +331,7 @@ static void export_segments_hold(
     uint64_t less = excess_of(*held, reserved->on_device);
 
     if (less)
-        show_spare(w, pool); /* what it was until now */
+        show_spare(w, pool); /* its size until now */
     pool->spare += (int64_t)(reserved->on_device - *held);
     *held = reserved->on_device;
     if (pool->spare < 0 && less)
@@ -337,7 +340,7 @@ static void export_segments_hold(
         show_spare(w, pool);
 }
 
-/* Growth is told behind the allocation that it was made for, and of others that were faster. */
+/* Growth is recorded after the allocation that caused it, and after those of faster threads. */
 static bool hold_early(struct work *w, struct pool *pool, uint32_t limit)
 {
     const struct trace *trace = w->trace;
@@ -346,7 +349,7 @@ static bool hold_early(struct work *w, struct pool *pool, uint32_t limit)
     for (uint32_t at = from; at < trace->event_count && at - w->at <= limit; at++) {
         const struct trace_event *event = &trace->events[at];
         if (limit == 1 && (event->seq == 0 || event->seq != trace->events[w->at].seq))
-            return false; /* another operation's */
+            return false; /* of another operation */
         if (event->kind != TRACE_RESERVED)
             continue;
         const struct trace_reserved *reserved = trace_reserved_of(trace, event);
@@ -361,9 +364,9 @@ static bool hold_early(struct work *w, struct pool *pool, uint32_t limit)
     return false;
 }
 
-/* ---- where blocks need segments -------------------------------------------------------------- */
+/* ---- blocks without a segment ---------------------------------------------------------------- */
 
-/* A new one over `gap`, which is as large as what is spare and what stands behind it allow. */
+/* A new segment over `gap`, as large as spare memory and the next segment allow. */
 static uint64_t cover_gap(struct work *w, struct pool *pool, struct interval gap, uint32_t block)
 {
     uint64_t need = gap.high - gap.low, size = need;
@@ -392,7 +395,7 @@ static uint64_t cover_gap(struct work *w, struct pool *pool, struct interval gap
     return size;
 }
 
-/* A block that reaches over several segments makes one of them. */
+/* Joins the segments that a block reaches over. */
 static void export_segments_join(struct work *w, struct pool *pool, struct interval all)
 {
     struct export_segment_list *list = pool->list;
@@ -522,7 +525,7 @@ static void walk(struct work *w)
             on_free(w, event->block);
         if (event->kind == TRACE_RESERVED)
             on_reserved(w, trace_reserved_of(w->trace, event));
-        /* one of these may be a failure */
+        /* one of these events may be a failure */
         for (size_t i = 0; event->kind == TRACE_OTHER && i < w->ret->device_count; i++)
             show_spare(w, &w->pools[i]);
     }
@@ -530,7 +533,7 @@ static void walk(struct work *w)
         show_spare(w, &w->pools[i]);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the whole trace ------------------------------------------------------------------------- */
 
 static size_t count_devices(const struct work *w)
 {
@@ -544,7 +547,7 @@ static size_t count_devices(const struct work *w)
     return count;
 }
 
-/* Each pool's blocks, and room for all that it ever holds. */
+/* Each pool's blocks, and address room for all memory that it ever holds. */
 static bool make_pools(struct work *w)
 {
     size_t count = w->ret->device_count;
@@ -576,7 +579,7 @@ static bool make_pools(struct work *w)
     return true;
 }
 
-/* Spare is a segment like others. */
+/* At the end spare memory is a segment like others. */
 static void end_pools(const struct work *w)
 {
     for (size_t i = 0; i < w->ret->device_count; i++) {

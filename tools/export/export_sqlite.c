@@ -18,7 +18,7 @@
 #    include "tools/output/ours.h"
 #    include "tools/report/sources.h"
 
-/* Nothing is there before and a draft that fails is removed: no journal, no waiting for the disk. */
+/* The file is new, and a draft that fails is removed: no journal, no waiting for the disk. */
 static const char schema[] =
         "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
         "PRAGMA application_id = " OURS_DATABASE "; BEGIN;"
@@ -56,9 +56,9 @@ struct database {
     struct export_job *job;
     const struct trace *trace;
     sqlite3 *db;
-    sqlite3_stmt *row; /* of the table that is filled now */
+    sqlite3_stmt *row; /* of the current table */
     struct export_names names;
-    bool is_broken; /* the first fault is the database's error message */
+    bool is_broken; /* the first error is the database's message */
 };
 
 /* ---- rows ---- */
@@ -92,7 +92,7 @@ static void bind_text(struct database *database, int column, const char *text)
             database, sqlite3_bind_text(database->row, column, export_names_utf8(text), -1, free));
 }
 
-/* A column without a value: no number in a capture is this one. */
+/* A column without a value: no number in a capture equals this. */
 #    define NOTHING INT64_MIN
 
 static void bind_int(struct database *database, int column, int64_t value)
@@ -189,7 +189,7 @@ static void add_stack_frames(struct database *database)
     end_table(database);
 }
 
-/* What is made up where a record begins is of no thread, and there may be none. */
+/* Events added at the start of a record have no thread, and there may be none. */
 static int64_t sqlite_thread(const struct database *database, uint32_t thread)
 {
     return thread < database->job->load->thread_count ? (int64_t)thread : NOTHING;

@@ -2,14 +2,15 @@
 /*
  * exporter.h - a capture in the formats of other tools.
  *
- *     capture ─ load ─┬─► export_moment: what lived at one moment ─► folded · pprof
- *                     └─► events, blocks, anchors ─────────────────► perfetto · memory_viz · csv · sqlite
+ *     capture ─ load ─┬─► export_moment: blocks live at one moment ─► folded · pprof
+ *                     └─► events, blocks, anchors ─────────► perfetto · memory_viz · csv · sqlite
  *
- * Each format is one export_<format>.c with one function, and one row of the table in cmd_export.c, which reads the options, opens
- * the output and says what was written. Formats write as they go: they keep what is needed to tell names and blocks apart, never
- * the output.
+ * Each format is one export_<format>.c with one function, and one row of the table in cmd_export.c,
+ * which reads the options, opens the output and reports what was written. Formats write without
+ * buffering: they keep only the numbers of names and blocks, never the output.
  *
- * Names in a capture come from the program that was watched: each format escapes them, or replaces what it cannot hold.
+ * Names in a capture come from the program that was watched: each format escapes them, or replaces
+ * characters that it cannot hold.
  * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_EXPORTER_H
@@ -29,37 +30,37 @@ enum export_at {
 
 /* Live memory of one stack, anchor path and device. */
 struct export_row {
-    const char *name; /* NULL: it has a stack; else what to call it instead */
+    const char *name; /* NULL: it has a stack; else a name in place of one */
     const char *path; /* of the anchor, "" = none */
     uint32_t stack;
     int device;
-    uint64_t bytes, count; /* count 0: not known */
+    uint64_t bytes, count; /* count 0: unknown */
 };
 
-/* What lived at a moment. */
+/* The memory live at a moment. */
 struct export_moment {
     const char *title;       /* "live at the peak" */
     struct export_row *rows; /* by stack, then path, then device */
     size_t row_count, row_room;
     struct trace_sum sum; /* of the rows */
-    uint64_t time_ns;     /* since the start of the capture; 0 = not known */
-    bool is_partial;      /* memory that lived then is in no row */
+    uint64_t time_ns;     /* since the start of the capture; 0 = unknown */
+    bool is_partial;      /* some memory live then is in no row */
 };
 
-/* What is asked for, and what the writers tell of their work. */
+/* The input of a format's writer, and its results. */
 struct export_job {
     const struct load *load;
     struct symbols *symbols;
-    struct export_moment moment;  /* of formats that show one */
+    struct export_moment moment;  /* for formats that show one */
     struct model_figures figures; /* of the whole run */
     bool is_partial;              /* events are missing */
     uint32_t first;               /* event index: the trace of memory_viz begins here */
     uint64_t min_size;            /* memory_viz: smaller blocks are left out; 0 = none */
     FILE *out;
     const char *path;             /* of the file, for formats that open it themselves */
-    struct trace_sum left_out;    /* blocks that the format does not have; counted by the writer */
-    uint64_t event_count;         /* that were written, of formats with events */
-    struct symbols_line stand_in; /* of export_moment_lines */
+    struct trace_sum left_out;    /* blocks that the format cannot have; counted by the writer */
+    uint64_t event_count;         /* number written, for formats with events */
+    struct symbols_line stand_in; /* used by export_moment_lines */
 };
 
 enum export_shape {
@@ -69,23 +70,24 @@ enum export_shape {
 
 struct export_format {
     const char *name, *extension;
-    const char *summary; /* what it is, and who reads it */
+    const char *summary; /* a description, with its readers */
     enum export_shape shape;
     bool is_binary;  /* not for a terminal */
-    bool is_file;    /* written to a file of its own only: job->path, not job->out */
-    bool has_limits; /* takes --last, --steps and --min-size */
-    /* CMD_DONE, or CMD_BAD after one line on stderr. Errors of `out` are the caller's to see. */
+    bool is_file;    /* written only to a file of its own: job->path, not job->out */
+    bool has_limits; /* accepts --last, --steps and --min-size */
+    /* CMD_DONE, or CMD_BAD after one line on stderr. The caller checks `out` for errors. */
     int (*write)(struct export_job *job);
 };
 
 /*
- * Fills job->moment. Where the events cannot say it, the writer's sums by place stand for them at the peak, and the record of the
- * failure for the moment of an OOM. False: the run did not run out of memory. export_moment_done in any case.
+ * Fills job->moment. If events are missing, the writer's sums by place replace them at the peak,
+ * and the record of the failure at an OOM. False: the run did not run out of memory. Call
+ * export_moment_done in any case.
  */
 bool export_moment_find(struct export_job *job, enum export_at at);
 void export_moment_done(struct export_moment *moment);
 
-/* How many rows from `row` on have its stack, and what they have together. */
+/* The number of rows from `row` on with its stack, and their sum. */
 size_t export_moment_stack(
         const struct export_moment *moment, size_t row, struct trace_sum *ret_sum);
 
@@ -93,16 +95,27 @@ size_t export_moment_stack(
 const struct symbols_line *export_moment_lines(
         struct export_job *job, const struct export_row *row, size_t *ret_count);
 
-/* The first event that was recorded: those before were made up from what lived when the record begins. */
+/*
+ * The first recorded event: earlier ones were added for blocks that lived when the record begins.
+ */
 uint32_t exporter_first_event(const struct trace *trace);
 
-/* The stream of an event as a small number, that of hint files where the capture has it; 0 = the legacy stream, or none. */
+/*
+ * The stream of an event as a small number, as in hint files if the capture has it; 0 = the legacy
+ * stream, or none.
+ */
 uint64_t exporter_stream(const struct trace *trace, const struct trace_event *event);
 
-/* What an anchor is called beside others that differ in digits only: "SOT_CALL_#". The caller frees it. */
+/*
+ * An anchor's name without its digits, which joins it with others: "SOT_CALL_#". The caller frees
+ * it.
+ */
 char *exporter_phase(const char *path);
 
-/* What the capture says of each thread of the trace, by its number there; NULL: nothing. The caller frees the array. */
+/*
+ * The capture's record of each thread of the trace, by its number there; NULL: none. The caller
+ * frees the array.
+ */
 const struct read_thread **exporter_threads(const struct load *load);
 
 int export_folded(struct export_job *job);

@@ -30,7 +30,7 @@ static void find_moments(struct page *page)
     page->moment[PAGE_END] = report->window.last;
 }
 
-/* ---- what is not known ---- */
+/* ---- missing data ---- */
 
 struct notes {
     struct json *json;
@@ -62,7 +62,7 @@ static void page_json_notes(struct page *page)
     json_end(&page->json, ']');
 }
 
-/* When and where Max was reached. */
+/* Time and place of Max. */
 static void page_json_max(struct page *page)
 {
     const struct report *report = page->report;
@@ -83,7 +83,7 @@ static void page_json_max(struct page *page)
 
 /* ---- the page ---- */
 
-/* Of lists with many rows: what the scripts of tools/page/ show. */
+/* Columns for lists with many rows: those that the scripts of tools/page/ show. */
 static const struct json_columns columns[] = {
         {"hints",
                 " id do mode matched_count released_bytes would_bytes held_bytes skipped_count "
@@ -113,7 +113,7 @@ static const struct json_columns columns[] = {
         {NULL, NULL},
 };
 
-/* The object that the scripts read: that of --json, and what only a page has. */
+/* The object that the scripts read: that of --json, and the page's own keys. */
 static void page_json(struct page *page)
 {
     struct json *json = &page->json;
@@ -146,8 +146,9 @@ static void page_print(FILE *out, const struct report *report)
 }
 
 /*
- * With steps to be looked for, the report of ten million events takes 1.5 GiB of memory instead of 1 GiB. A reader who wants a page
- * does not ask for that: in a run of more events that states no steps they are looked for with --steps detected only.
+ * Detecting steps in a report of ten million events takes 1.5 GiB of memory instead of 1 GiB, which
+ * a reader of a page does not expect: in a run of more events without stated steps they are
+ * detected only with --steps detected.
  */
 #define DETECT_EVENTS 1000000u
 
@@ -159,7 +160,7 @@ static void page_find_steps(struct report *report)
 
     stepview_find(&report->load, report->window, choice, &report->stated);
     if (report->stated.origin == STEPVIEW_DETECTED && report->stated.period.kind != PERIOD_STEPS)
-        report->stated.row_count = 0; /* layers and the like say nothing on a page */
+        report->stated.row_count = 0; /* parts such as layers are of no use on a page */
 }
 
 int page_write(const struct report *report, const char *path)

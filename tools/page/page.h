@@ -9,12 +9,12 @@
  *     head · the object · tail ─► FILE; head and tail are page/: HTML, CSS and JavaScript
  *
  * The object is that of --json (report_json.c), in the form of struct json_page (render.h), and
- * more: call sites, the timeline, the flame graph and the map, which --json has not, and the frames
+ * more: call sites, the timeline, the flame graph and the map, which --json lacks, and the frames
  * of stacks.
  *
- * Everything is added up when the page is written, so that its size does not grow with the run: a
- * fixed number of bins, the largest rows of each table and a sum of the others. Limits are in
- * page_parts.h, and in report_*.c where they call json_begin_rows.
+ * Sums are computed when the page is written, so that its size does not grow with the run: a fixed
+ * number of bins, the largest rows of each table and a sum of the others. Limits are in
+ * page_parts.h, and in report_*.c at the calls of json_begin_rows.
  *
  * Names come from the program that was watched. In a page's JSON they have no control characters
  * and no "<"; the page's scripts put them into the document as text, and its policy lets no other
@@ -27,7 +27,10 @@
 
 #include "tools/report/report.h"
 
-/* Writes the page of a report whose figures and sources are there (outfile.h). 0, or exit code 2 after one line on stderr. */
+/*
+ * Writes the page of a report with its figures and sources (outfile.h). 0, or exit code 2 after one
+ * line on stderr.
+ */
 int page_write(const struct report *report, const char *path);
 
 #endif

@@ -5,7 +5,10 @@
 
 #include "tools/base/vec.h"
 
-/* A call on the way from the outermost frame to an allocation. Parents come before their children; 0 is all of it. */
+/*
+ * A call on the way from the outermost frame to an allocation. Parents come before their children;
+ * 0 is the root.
+ */
 struct node {
     uint32_t parent, frame;
     struct trace_sum at[PAGE_MOMENTS];
@@ -73,7 +76,7 @@ static struct tree make_tree(struct page *page)
     return tree;
 }
 
-/* Has it this share of all at any of the moments? A parent has what its children have. */
+/* Whether it has this share of the total at any of the moments. A parent includes its children. */
 static bool page_flame_is_wide(const struct tree *tree, size_t at, uint64_t parts)
 {
     for (unsigned i = 0; i < PAGE_MOMENTS; i++) {
@@ -114,7 +117,7 @@ static void json_node(struct page *page, const struct node *node, uint32_t paren
     json_end(json, ']');
 }
 
-/* Each node: its parent's place in the list, its frame, bytes and count at each of the moments. */
+/* Per node: its parent's index in the list, its frame, bytes and count at each of the moments. */
 void page_flame_json(struct page *page)
 {
     struct tree tree = make_tree(page);

@@ -53,7 +53,7 @@ static int most_kept_first(const void *a, const void *b)
     return (x->site > y->site) - (x->site < y->site);
 }
 
-/* Of each site: granules that are live in part and in which it has the largest block, and what is free in them. */
+/* Per site: partly live granules in which it has the largest block, and the free bytes in them. */
 static void json_keepers(struct page *page, const struct regions_keeper *keepers)
 {
     struct json *json = &page->json;
@@ -74,7 +74,10 @@ static void json_keepers(struct page *page, const struct regions_keeper *keepers
     free(kept);
 }
 
-/* Of each cell: its live bytes, how many blocks lie in it, the site of the largest of them and that block's size. */
+/*
+ * Per cell: its live bytes, its number of blocks, the site of the largest of them and that block's
+ * size.
+ */
 static void json_cells(struct page *page, const struct regions *regions,
         const struct regions_cell *cells, const uint32_t *sites)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_parts.h - what the files that gather the page's data share.
+ * page_parts.h - data shared by the files that gather the page's data.
  *
- * A page answers for up to three moments: when most was live, when an allocation failed for the last time, and the end. For each
- * stack it knows what was live there then; stacks of one way through the program (title.h) are one call site. Of the failure that
- * is all that its device had, of the others what was allocated in the window.
+ * A page shows up to three moments: the maximum of live memory, the last failed allocation, and the
+ * end. For each stack it has the bytes live then; stacks of one way through the program (title.h)
+ * are one call site. For the failure these are all bytes of its device, for the others the window's
+ * allocations.
  *
- * Where events are missing and the window is the whole run, the writer's own sums by place stand for them: then the peak is each
- * device's own, and of a failure there is what its record holds.
+ * If events are missing and the window is the whole run, the writer's own sums by place replace
+ * them: then the peak is each device's own, and a failure has the data of its record.
  *
  * Threads: none. Memory: vec.h.
  * Prefixes: page_.
@@ -18,7 +19,7 @@
 #include "tools/load/frames.h"
 #include "tools/report/report.h"
 
-/* The limits of what only a page has; call sites beyond them are in a sum of the others. */
+/* Limits of the page's own data; further call sites are summed up as others. */
 #define PAGE_BINS     1000u
 #define PAGE_TOP      7u     /* keys with a colour */
 #define PAGE_STACKS   20000u /* that have titles */
@@ -47,13 +48,13 @@ struct page_sums {
 
 struct page_site {
     char *name;
-    uint32_t stack; /* one that leads there; of the others: 0 */
+    uint32_t stack; /* a stack of the site; for the others: 0 */
     struct page_sums sums;
-    uint64_t most; /* that was live there at one time; UINT64_MAX = not known */
+    uint64_t most; /* most live at one time; UINT64_MAX = unknown */
 };
 
 struct page_sites {
-    struct page_site *list; /* most at the peak first; the last one is all others together */
+    struct page_site *list; /* most at the peak first; the last entry is the sum of all others */
     size_t count, room;
     uint32_t *of_stack; /* per stack of the trace: its index */
 };
@@ -62,7 +63,10 @@ struct page {
     const struct report *report;
     struct json json;
     bool by_places;
-    /* event index: what is live just before it; TRACE_NEVER: there is no such moment, or it is not known what was */
+    /*
+     * event index: the blocks live just before it; TRACE_NEVER: no such moment, or its blocks are
+     * unknown
+     */
     uint32_t moment[PAGE_MOMENTS];
     int failed_device;        /* of PAGE_FAILURE */
     struct page_sums *stacks; /* per stack of the trace */
@@ -73,23 +77,23 @@ struct page {
 /* "peak", "failure", "end": keys of the JSON. */
 const char *page_moment_key(enum page_moment moment);
 
-/* Is anything known of this moment? */
+/* Whether the moment has data. */
 bool page_has(const struct page *page, enum page_moment moment);
 
 /* Bytes and count as an array of two. */
 void page_json_sum(struct json *json, const char *key, struct trace_sum sum);
 
-/* An anchor as reports name it; 0 prints null. */
+/* An anchor's name as in reports; 0 prints null. */
 void page_json_anchor(struct page *page, const char *key, uint32_t anchor);
 
-/* Fills `stacks` and `sites` (page_sites.c); page_sites_done gives both back. */
+/* Fills `stacks` and `sites` (page_sites.c); page_sites_done frees both. */
 void page_sites_find(struct page *page);
 void page_sites_done(struct page *page);
 
-/* Which of the steps has an event, by number; UINT64_MAX: none. */
+/* The number of the step that contains an event; UINT64_MAX: none. */
 uint64_t page_step_of(const struct page *page, uint32_t event);
 
-/* "call_sites", "timeline", "flame", "map": what report_json.c has no rows of. */
+/* "call_sites", "timeline", "flame", "map": keys without rows in report_json.c. */
 void page_sites_json(struct page *page);
 void page_timeline_json(struct page *page);
 void page_flame_json(struct page *page);

@@ -5,7 +5,7 @@
 
 #include "tools/base/vec.h"
 
-/* ---- what each stack held ---- */
+/* ---- bytes of each stack ---- */
 
 static void add_sum(struct trace_sum *to, struct trace_sum more)
 {
@@ -25,7 +25,10 @@ static bool page_sites_is_in_window(const struct page *page, const struct trace_
     return block->born >= page->report->window.first && block->born < page->report->window.last;
 }
 
-/* Of the window's blocks; but what a failure met is all that its device had, whenever that was allocated. */
+/*
+ * Only the window's blocks; but for a failure all blocks of its device, whenever they were
+ * allocated.
+ */
 static bool is_weighed_at(
         const struct page *page, const struct trace_block *block, enum page_moment moment)
 {
@@ -72,7 +75,7 @@ static void weigh_places(struct page *page)
     }
 }
 
-/* ---- which stacks are rows ---- */
+/* ---- choosing the rows ---- */
 
 struct heavy {
     uint64_t most, allocated;
@@ -91,7 +94,7 @@ static int heavier_first(const void *a, const void *b)
     return (x->stack > y->stack) - (x->stack < y->stack);
 }
 
-/* Those with most at any of the moments; the caller frees the array. */
+/* The stacks with most bytes at any of the moments; the caller frees the array. */
 static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
 {
     struct heavy *list = NULL;
@@ -113,7 +116,7 @@ static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
     return list;
 }
 
-/* Stacks of one way are one site; the site's number is its index until they are sorted. */
+/* Stacks of one way are one site; the site's number is its index until the sites are sorted. */
 static void group_stacks(struct page *page)
 {
     struct page_sites *sites = &page->sites;
@@ -136,7 +139,7 @@ static void group_stacks(struct page *page)
     free(stacks);
 }
 
-/* ---- sorted, and the others as one ---- */
+/* ---- sorting, and the sum of the others ---- */
 
 struct ranked {
     struct page_site site;
@@ -156,7 +159,7 @@ static int more_first(const void *a, const void *b)
     return (x->before > y->before) - (x->before < y->before);
 }
 
-/* Where each site has gone: its place, or that of the others. */
+/* New index of each site: its own, or that of the others. */
 static uint32_t *sort_sites(struct page_sites *sites)
 {
     struct ranked *ranked = vec_new(sites->count, sizeof(*ranked));
@@ -202,7 +205,7 @@ static void add_others(struct page *page)
     free(place);
 }
 
-/* The most that was live of each site's blocks of the window. */
+/* The maximum of live bytes of each site's blocks of the window. */
 static void find_most(struct page *page)
 {
     const struct trace *trace = page->report->load.trace;

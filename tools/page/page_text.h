@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_text.h - the page's HTML, style and scripts, which the build packs from tools/page/ (embed.cmake).
+ * page_text.h - the page's HTML, style and scripts, which the build packs from tools/page/
+ * (embed.cmake).
  *
- * The data stand between head and tail.
+ * The data are between head and tail.
  */
 #ifndef KEDGE_TOOLS_PAGE_TEXT_H
 #define KEDGE_TOOLS_PAGE_TEXT_H

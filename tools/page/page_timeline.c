@@ -6,7 +6,7 @@
 #include "tools/base/vec.h"
 #include "tools/report/timeline.h"
 
-/* By what the bytes of a bin are told apart. */
+/* A criterion by which the bytes of a bin are split. */
 struct grouping {
     const char *by;
     uint32_t *keys;     /* per block */
@@ -27,7 +27,7 @@ static struct grouping page_timeline_by_site(const struct page *page)
     struct grouping grouping = {.by = "site",
             .keys = vec_new(trace->block_count, sizeof(uint32_t)),
             .names = (const char **)vec_new(page->sites.count, sizeof(char *)),
-            .count = page->sites.count - 1, /* the last one is all others: of the rest */
+            .count = page->sites.count - 1, /* the last one stands for all others */
             .is_site = true};
 
     for (size_t i = 0; i < grouping.count; i++)
@@ -99,7 +99,7 @@ static struct timeline bins_of(const struct page *page, const struct grouping *g
     const struct load *load = &page->report->load;
     struct model_window window = page->report->window;
 
-    /* before that nobody knows what lived */
+    /* the live blocks before that are unknown */
     if (window.first < load->complete_from)
         window.first = load->complete_from < window.last ? load->complete_from : window.last;
     return timeline_make(&(struct timeline_job){.trace = load->trace,
@@ -119,7 +119,7 @@ static void json_parts(struct json *json, const struct timeline *timeline, size_
     json_end(json, ']');
 }
 
-/* The names of the largest keys with their bytes in each bin, and behind them what all others had. */
+/* The names of the largest keys with their bytes in each bin, then the bytes of all other keys. */
 static void json_grouping(struct page *page, const struct grouping *grouping)
 {
     struct json *json = &page->json;
@@ -145,7 +145,7 @@ static void json_grouping(struct page *page, const struct grouping *grouping)
     timeline_done(&timeline);
 }
 
-/* Where an event stands on the axis; one that does not come, at its end. */
+/* The position of an event on the axis; an event that never occurs is at its end. */
 static uint64_t position_of(
         const struct page *page, const struct timeline *timeline, uint32_t event)
 {
@@ -177,7 +177,7 @@ static void json_steps(struct page *page, const struct timeline *timeline)
     json_end(&page->json, ']');
 }
 
-/* An anchor's way across the axis. */
+/* An anchor's bar on the axis. */
 struct bar {
     uint64_t begin, end;
     uint32_t anchor;
@@ -240,7 +240,7 @@ static void json_bars(struct page *page, const struct timeline *timeline)
     free(bars);
 }
 
-/* `most`: of the run, of which the record may have lost the highest moment. */
+/* `most`: of the run, since the record may have lost the highest moment. */
 static void json_peak(struct page *page, const struct timeline *timeline, const char *key,
         const struct timeline_peak *peak, uint64_t most)
 {
@@ -266,7 +266,9 @@ static void json_failures_at(struct page *page, const struct timeline *timeline)
     json_end(&page->json, ']');
 }
 
-/* The anchor of the block that made a bin's live bytes what they are; 0: none, or they are carried. */
+/*
+ * The anchor of the block that brought a bin to its live bytes; 0: none, or they are carried over.
+ */
 static uint32_t page_timeline_anchor_of(const struct page *page, const struct timeline_bin *bin)
 {
     const struct trace *trace = page->report->load.trace;
@@ -275,7 +277,7 @@ static uint32_t page_timeline_anchor_of(const struct page *page, const struct ti
     return block == TRACE_NONE ? 0 : trace->blocks[block].anchor;
 }
 
-/* Where a bin's live bytes were reached: the axis, the anchor (its place in the list of names), the step. */
+/* The moment of a bin's live bytes: position, anchor (its index in the list of names), step. */
 static void json_reached(struct page *page, const struct timeline *timeline)
 {
     struct json *json = &page->json;
