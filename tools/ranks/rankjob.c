@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- which captures are compared ------------------------------------------------------------ */
+/* ---- choosing the captures ------------------------------------------------------------------- */
 
-/* Its rank as a number; false: it is none. */
+/* The capture's rank as a number; false: it is none. */
 static bool rank_number(const struct ranksum *sum, uint64_t *ret_number)
 {
     size_t digits = strspn(sum->rank, "0123456789");
@@ -20,7 +20,10 @@ char *rankjob_name(const struct ranksum *sum)
     return *sum->rank ? vec_format("rank %s", sum->rank) : vec_text(sum->path + sum->folder_length);
 }
 
-/* One capture of each rank, by the order of the first; those without a rank stand for themselves. */
+/*
+ * One capture for each rank, in the order of the first; captures without a rank stand for
+ * themselves.
+ */
 static void rankjob_choose(struct rankjob *job)
 {
     struct keytable index = {0};
@@ -44,7 +47,7 @@ static void rankjob_choose(struct rankjob *job)
     keytable_done(&index);
 }
 
-/* Holes in the numbers from 0 to the highest. */
+/* Gaps in the numbers from 0 to the highest. */
 static void find_gaps(struct rankjob *job)
 {
     uint64_t *numbers = vec_new(job->count, sizeof(*numbers));
@@ -206,7 +209,7 @@ static void add_site(struct rankjob *job, struct rankjob_site site)
         job->less += site.median_bytes - site.bytes;
 }
 
-/* Both lists are by stack. */
+/* Both lists are sorted by stack. */
 static void rankjob_compare_sites(struct rankjob *job)
 {
     const struct ranksum *worst = job->worst;
@@ -253,7 +256,7 @@ static void find_outlier(struct rankjob_anchor *anchor)
     anchor->by_left = anchor->outlier != NULL;
 }
 
-/* The anchors of all ranks, path by path: each list is by path, and has a cursor. */
+/* Merges the anchors of all ranks, path by path: each list is sorted by path, and has a cursor. */
 struct merge {
     struct rankjob *job;
     size_t *cursors;
@@ -314,7 +317,10 @@ static void rankjob_compare_anchors(struct rankjob *job, size_t paths)
     free(merge.lefts);
 }
 
-/* ---- the door ------------------------------------------------------------------------------- */
+/*
+ * ---- the whole comparison
+ * -------------------------------------------------------------------------------
+ */
 
 void rankjob_compare(const struct ranksum *sums, size_t count, size_t unread,
         const struct ranksum_book *book, struct rankjob *ret_job)

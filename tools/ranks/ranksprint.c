@@ -9,7 +9,7 @@
 #include "tools/symbols/builds.h"
 #include "tools/symbols/title.h"
 
-#define ROWS_ALL      32 /* a job with more captures shows the highest peaks alone */
+#define ROWS_ALL      32 /* a job with more captures shows only the highest peaks */
 #define NAMES_SHOWN   10
 #define TITLES_BESIDE 20 /* call sites that are no rows */
 
@@ -35,7 +35,7 @@ static char *beside_median(const struct rankjob *job)
     return text;
 }
 
-/* "; most of it at Block.attend gpt.py:28 (1.10 GiB more)", "" where it is not more, or nobody knows */
+/* "; most of it at Block.attend gpt.py:28 (1.10 GiB more)", "" if it is not more, or unknown */
 static char *main_cause(const struct rankjob *job, char *const *titles)
 {
     if (job->site_count == 0 || job->worst->peak_live <= job->peak.median)
@@ -90,7 +90,10 @@ static char *level_sentence(const struct rankjob *job)
     return text;
 }
 
-/* Which rank is the worst and why; NULL: there is nothing to compare. The caller frees it. */
+/*
+ * A sentence about the worst rank and the reason; NULL: there is nothing to compare. The caller
+ * frees it.
+ */
 static char *sentence(const struct rankjob *job, char *const *titles)
 {
     if (job->rank_count < 2)
@@ -170,7 +173,10 @@ static void note_incomplete(const struct rankjob *job)
     free(text);
 }
 
-/* The libraries of a rank, as a trace that has nothing else; the caller frees its modules, not what they hold. */
+/*
+ * The libraries of a rank, as a trace without other data; the caller frees its modules, not their
+ * content.
+ */
 static struct trace libraries_of(const struct ranksprint *print, const struct ranksum *sum)
 {
     struct trace trace = {.modules = vec_new(sum->module_count, sizeof(*trace.modules)),
@@ -253,7 +259,7 @@ static void print_capture(const struct ranksum *sum, bool holds)
     free(last);
 }
 
-/* What is not known comes last. */
+/* Unknown values come last. */
 static int ranksprint_highest_first(const void *left, const void *right)
 {
     const struct ranksum *a = ((const struct rankjob_rank *)left)->sum;
@@ -303,7 +309,7 @@ static void ranksprint_print_table(const struct ranksprint *print)
         print_captures(print, &print->jobs[i], holds);
 }
 
-/* ---- what the worst rank holds more, and anchors -------------------------------------------- */
+/* ---- sites of the worst rank, and anchors -------------------------------------------- */
 
 static void ranksprint_print_sites(
         const struct ranksprint *print, const struct rankjob *job, char *const *titles)
@@ -389,8 +395,9 @@ static bool is_listed(const struct rankjob *job, size_t shown, uint32_t stack)
 }
 
 /*
- * Titles of the sites that are listed. Others of the worst rank are looked at beside them, so that a function through which all
- * memory is asked for is no title even where few sites differ. title_done with *ret_count gives them back.
+ * Titles of the listed sites. Other sites of the worst rank are passed along, so that a function
+ * through which all memory is allocated is no title even if few sites differ. title_done with
+ * *ret_count frees them.
  */
 static char **titles_of(
         const struct ranksprint *print, const struct rankjob *job, size_t *ret_count)

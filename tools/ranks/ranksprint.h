@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ranksprint.h - what `kedge ranks` says, as text and as JSON.
+ * ranksprint.h - prints the result of `kedge ranks`, as text and as JSON.
  *
  * Threads: none.
  */

@@ -86,7 +86,7 @@ static void ranksum_add_hints(const struct load *load, struct ranksum *sum)
 
 /* ---- figures -------------------------------------------------------------------------------- */
 
-/* What nobody knows where events are missing. */
+/* Makes figures unknown that missing events affect. */
 static void ranksum_forget(struct ranksum *sum)
 {
     sum->peak_with_hints = sum->hint_count ? UINT64_MAX : sum->peak_live;
@@ -115,7 +115,7 @@ static void add_figures(const struct load *load, struct ranksum *sum)
         sum->peak_held = UINT64_MAX;
 }
 
-/* The last moment that the capture tells of, ns since its start. */
+/* The last recorded moment of the capture, ns since its start. */
 static uint64_t last_moment(const struct load *load)
 {
     const struct read_capture *capture = load->capture;
@@ -133,7 +133,7 @@ static uint64_t last_moment(const struct load *load)
 
 /* ---- call sites ----------------------------------------------------------------------------- */
 
-/* A site with the key under which the book has it. */
+/* A site with its key in the book. */
 struct keyed {
     struct key key;
     struct ranksum_site site;
@@ -157,7 +157,10 @@ static int ranksum_by_stack(const void *left, const void *right)
     return (a->stack > b->stack) - (a->stack < b->stack);
 }
 
-/* The sites of the capture, each with a stack of the load's and what it held at the high-water mark. The caller frees the array. */
+/*
+ * The sites of the capture, each with a stack of the load's and its bytes at the high-water mark.
+ * The caller frees the array.
+ */
 static struct keyed *ranksum_list_sites(const struct load *load, size_t *ret_count)
 {
     struct keyed *sites = vec_new(load->place_count, sizeof(*sites));
@@ -168,7 +171,7 @@ static struct keyed *ranksum_list_sites(const struct load *load, size_t *ret_cou
 
         if (place->what->is_other || !place->what->high_bytes)
             continue;
-        /* native site and Python stack: the same in each rank that runs the same program */
+        /* native site and Python stack: equal in each rank that runs the same program */
         struct key key = {read_site(load->capture, place->what->stack),
                 trace_python(load->trace, place->stack), 0};
         struct keyed *site = &sites[keytable_number(&index, key)];
@@ -238,7 +241,7 @@ static void add_instance(struct ranksum_anchor *anchor, const struct model_figur
         anchor->left = figures->remaining;
 }
 
-/* All of them, and whether some instances are not known; `path` is a number of its own. */
+/* All anchors, and whether some instances are unknown; `path` is a number of the capture's own. */
 static struct ranksum_anchor *list_anchors(
         const struct load *load, struct vec_texts *paths, bool *ret_lacks)
 {
@@ -317,7 +320,7 @@ static struct ranksum ranksum_sum_of(const struct load *load, struct ranksum_boo
 
     add_figures(load, &sum);
     if (!sum.is_complete)
-        return sum; /* nothing of it is to be compared */
+        return sum; /* nothing of a damaged capture is compared */
     ranksum_add_sites(load, book, &sum);
     ranksum_add_modules(load, book, &sum);
     ranksum_add_anchors(load, book, &sum);

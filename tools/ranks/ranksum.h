@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ranksum.h - one capture of a job, reduced to what a comparison of ranks needs.
+ * ranksum.h - one capture of a job, reduced to the data for a comparison of ranks.
  *
- *     capture ─► load ─► figures · places by call site · anchors by path ─► struct ranksum; the capture is closed again
+ *     capture ─► load ─► figures · places by call site · anchors by path ─► struct ranksum
  *
- * So the captures of a thousand ranks are looked at one after the other. What is kept of each is bounded: the sites that held most and
- * the anchors with the highest peaks. Sites, anchors and libraries are numbers of a book that all captures share.
+ * So the captures of a thousand ranks are read one after the other. The data kept of each is
+ * bounded: the sites that held most and the anchors with the highest peaks. Sites, anchors and
+ * libraries are numbers of a book that all captures share.
  *
  * Compares nothing (rankjob.h). Threads: none. Memory: vec.h.
  */
@@ -22,7 +23,7 @@
 #define RANKSUM_ANCHORS 4096u      /* likewise */
 #define RANKSUM_PATHS   (1u << 16) /* of all captures */
 
-/* What the ranks of all jobs have in common. ranksum_book_new, ranksum_book_done. */
+/* Numbers that the ranks of all jobs share. ranksum_book_new, ranksum_book_done. */
 struct ranksum_book {
     struct sitebook sites;
     struct keytable path_keys;
@@ -32,21 +33,24 @@ struct ranksum_book {
 struct ranksum_book ranksum_book_new(void);
 void ranksum_book_done(struct ranksum_book *book);
 
-/* A call site: its stack in the book, and what it held when most was live on its device. */
+/* A call site: its stack in the book, and its bytes when most was live on its device. */
 struct ranksum_site {
     uint32_t stack;
     uint64_t bytes;
 };
 
-/* All instances of an anchor path that are on record from their beginning on. */
+/* All instances of an anchor path that are recorded from their beginning on. */
 struct ranksum_anchor {
     uint32_t path; /* in the book */
     uint32_t instances;
-    uint64_t peak; /* the most bytes that were live in the process while one was open */
-    uint64_t left; /* the most that one had allocated and not freed at its exit */
+    uint64_t peak; /* the most bytes live in the process while one was open */
+    uint64_t left; /* the most bytes that one had allocated and not freed at its exit */
 };
 
-/* Blocks that a hint matched: how many lived at one time, as the program frees them, and as the hint does. */
+/*
+ * Blocks that a hint matched: the most that lived at one time, by the program's frees and by the
+ * hint's.
+ */
 struct ranksum_matched {
     char *id;
     enum hint_mode mode;
@@ -54,12 +58,12 @@ struct ranksum_matched {
     uint64_t kept, kept_most;
 };
 
-/* One capture. A figure is UINT64_MAX where events are missing, all are where it is damaged. */
+/* One capture. A figure is UINT64_MAX if events are missing; all are if it is damaged. */
 struct ranksum {
-    char *path, *rank, *host, *end; /* rank "": the launcher said none */
+    char *path, *rank, *host, *end; /* rank "": the launcher gave none */
     size_t folder_length;           /* of its path, with the slash; 0: no folder */
     uint32_t pid;
-    uint64_t start_ns, last_ns; /* CLOCK_REALTIME: begun; the last that is on record */
+    uint64_t start_ns, last_ns; /* CLOCK_REALTIME: the start, and the last recorded moment */
     bool is_clean, is_complete; /* is_complete false: damaged */
     enum hint_mode mode;
     bool has_failed; /* it ran out of memory, and is not known to have ended with status 0 */
@@ -67,15 +71,15 @@ struct ranksum {
     uint64_t peak_live, peak_with_hints, peak_held, peak_reserved;
     struct ranksum_matched *hints, all;
     size_t hint_count; /* 0: no hints */
-    bool holds;        /* one of them holds what the program frees */
+    bool holds;        /* one of them holds blocks that the program frees */
 
     struct ranksum_site *sites; /* by stack */
     size_t site_count;
     struct ranksum_anchor *anchors; /* by path */
     size_t anchor_count;
     bool lacks_anchors; /* events are missing, or there are more paths than are kept */
-    bool is_imported;   /* made of another tool's record (kedge import) */
-    uint32_t *modules;  /* in book->sites.trace: the libraries that its sites go through */
+    bool is_imported;   /* made from another tool's record (kedge import) */
+    uint32_t *modules;  /* in book->sites.trace: the libraries in the stacks of its sites */
     size_t module_count;
 };
 

@@ -35,8 +35,8 @@ const char *framework_name(enum framework which)
 struct search {
     struct vec_texts local;    /* folders of the program's own modules */
     struct vec_texts sites;    /* folders of installed packages */
-    struct vec_texts files;    /* to be looked through, and looked through already */
-    struct vec_texts packages; /* looked at already */
+    struct vec_texts files;    /* still to read, and already read */
+    struct vec_texts packages; /* already read */
     unsigned which;
 };
 
@@ -99,7 +99,10 @@ static void add_list(struct vec_texts *names, const char *list, const char *dire
 
 /* ---- packages ------------------------------------------------------------------------------- */
 
-/* Letters of a distribution's name as its folder has them: huggingface-hub lies in huggingface_hub-1.0.dist-info. */
+/*
+ * Compares a distribution's name with its folder's spelling: huggingface-hub is in
+ * huggingface_hub-1.0.dist-info.
+ */
 static bool is_same_name(const char *entry, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -112,7 +115,10 @@ static bool is_same_name(const char *entry, const char *name, size_t length)
     return true;
 }
 
-/* The dist-info of a package, with the version behind the first '-'. With `begins` the name may go on. NULL: there is none. */
+/*
+ * The dist-info of a package, with the version after the first '-'. With `begins` the name may
+ * continue. NULL: there is none.
+ */
 static char *dist_info(const char *site, const char *name, bool begins)
 {
     size_t length = strlen(name);
@@ -133,7 +139,7 @@ static char *dist_info(const char *site, const char *name, bool begins)
     return found;
 }
 
-/* Its module as a folder, or as what an editable installation leaves. */
+/* Whether its module is there as a folder, or in the form of an editable installation. */
 static bool framework_is_in(const char *site, enum framework which)
 {
     char *folder = vec_format("%s/%s", site, frameworks[which].module);
@@ -156,7 +162,7 @@ static bool framework_is_installed(const struct search *search, enum framework w
     return found;
 }
 
-/* Does a line of METADATA want this framework? */
+/* Whether a line of METADATA requires this framework. */
 static bool wants(const char *requirement, enum framework which)
 {
     size_t length = strlen(frameworks[which].distribution);
@@ -166,7 +172,7 @@ static bool wants(const char *requirement, enum framework which)
             && (word == length || (frameworks[which].has_kinds && requirement[length] == '-'));
 }
 
-/* What a package says that it needs, or can use, and that is there. */
+/* The installed packages that a package requires, or can use. */
 static void look_at_package(struct search *search, const char *site, const char *name)
 {
     static const char key[] = "Requires-Dist: ";
@@ -190,7 +196,7 @@ static void look_at_package(struct search *search, const char *site, const char 
 
 /* ---- imports -------------------------------------------------------------------------------- */
 
-/* The files of a module of the program's own, of its packages first. True if there is any. */
+/* The files of a module of the program's own, its parent packages first. True if there is any. */
 static bool add_files(struct search *search, const char *folder, const char *module)
 {
     static const char *const ends[] = {".py", "/__init__.py", "/__main__.py"};
@@ -217,7 +223,7 @@ static bool add_files(struct search *search, const char *folder, const char *mod
     return found;
 }
 
-/* A module by its dotted name. Dots in front of it lead up from the file's folder. */
+/* A module by its dotted name. Leading dots go up from the file's folder. */
 static void look_at_module(struct search *search, const char *file, const char *module)
 {
     size_t dots = strspn(module, ".");
@@ -253,7 +259,7 @@ static size_t word_length(const char *s)
     return n;
 }
 
-/* Behind this word and blanks; NULL: the text begins with another one. */
+/* The text after this word and blanks; NULL: the text begins with another word. */
 static const char *behind(const char *s, const char *word)
 {
     size_t length = strlen(word);
@@ -263,7 +269,10 @@ static const char *behind(const char *s, const char *word)
     return s + length + strspn(s + length, " \t");
 }
 
-/* "import a, b as c", "from module import a, b": what is imported from a module may be one, too. `file` NULL: the text of -c. */
+/*
+ * "import a, b as c", "from module import a, b": names imported from a module may be modules, too.
+ * `file` NULL: the text of -c.
+ */
 static void look_at_statement(struct search *search, const char *file, const char *s)
 {
     const char *from = behind(s, "from");
@@ -354,7 +363,9 @@ static char *interpreter_of(const char *script, const char *path, const char *di
     return found;
 }
 
-/* site-packages and Debian's dist-packages below a prefix. Without a version those of every one. */
+/*
+ * site-packages and Debian's dist-packages below a prefix. Without a version those of all versions.
+ */
 static void framework_add_sites(struct search *search, const char *prefix, const char *version)
 {
     char *pattern = vec_format(
@@ -370,7 +381,10 @@ static void framework_add_sites(struct search *search, const char *prefix, const
     free(pattern);
 }
 
-/* Where an interpreter finds packages: its environment's folders, and those of what the environment stands on if it says so. */
+/*
+ * The package folders of an interpreter: its environment's, and those of the base installation if
+ * the environment uses them.
+ */
 static void add_environment(struct search *search, const char *interpreter, const char *home)
 {
     char *prefix = above(interpreter, 2);
@@ -414,7 +428,7 @@ static bool look_at_script(struct search *search, const char *script, const char
     return true;
 }
 
-/* Looks at what an interpreter, the first word, is told to run. */
+/* Finds the code that an interpreter, the first word, is to run. */
 static void look_at_arguments(struct search *search, char *const *words, const char *directory)
 {
     struct script script;
@@ -448,7 +462,10 @@ static int major_of(const struct search *search, enum framework which)
     return major;
 }
 
-/* An import may stand behind a condition. Where the interpreter's packages are not known, all that is imported counts. */
+/*
+ * The installed ones: an import may be conditional. If the interpreter's packages are unknown, all
+ * imports count.
+ */
 static unsigned that_are_there(const struct search *search)
 {
     unsigned which = 0;

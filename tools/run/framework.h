@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * framework.h - which framework a command is about to use, by looking, without starting it.
+ * framework.h - finds the frameworks that a command will use, without starting it.
  *
- *     mpirun -np 2 python -u train.py        the interpreter is the first word that is one, or the first script with one in its #!
+ *     mpirun -np 2 python -u train.py        the first word that is an interpreter or a #! script
  *            train.py imports model, tqdm    names that are a framework's: found if it is installed
- *            model.py imports lightning      files beside the script, and in packages there, are looked through, too
- *            lightning's METADATA            a package of the interpreter's environment that says it wants torch, which is there: found
+ *            model.py imports lightning      files and packages beside the script are searched, too
+ *            lightning's METADATA            an installed package that requires torch: found
  *
- * What is imported under other names, made up at run time, or started by a shell is not found. An import that is never reached
- * counts, of what is installed; where no folder of installed packages is known, each import does.
+ * Imports under other names, names computed at run time, and programs started by a shell are not
+ * found. An import that is never reached counts if the framework is installed; if no folder of
+ * installed packages is known, each import counts.
  *
- * Reads files, at most FRAMEWORK_FILES_MAX of them. Threads: none. Memory: vec.h; all given back.
+ * Reads files, at most FRAMEWORK_FILES_MAX of them. Threads: none. Memory: vec.h; all freed.
  */
 #ifndef KEDGE_TOOLS_FRAMEWORK_H
 #define KEDGE_TOOLS_FRAMEWORK_H
@@ -28,24 +29,28 @@ enum framework {
 };
 
 struct framework_found {
-    unsigned which;   /* bit 1 << enum framework; 0 = none, or none that is known */
-    int paddle_major; /* PaddlePaddle's version as it is installed, 0 = not known */
+    unsigned which;   /* bit 1 << enum framework; 0 = none, or no known one */
+    int paddle_major; /* the installed PaddlePaddle's version, 0 = unknown */
 };
 
 /*
- * `command` is NULL-terminated, `path` and `pythonpath` are lists with colons (NULL = empty), `directory` is the current one and `home`
- * the user's (NULL = unknown).
+ * `command` is NULL-terminated, `path` and `pythonpath` are lists with colons (NULL = empty),
+ * `directory` is the current one and `home` the user's (NULL = unknown).
  */
 struct framework_found framework_find(char *const *command, const char *path,
         const char *pythonpath, const char *directory, const char *home);
 
-/* The script and the modules of the program's own that it imports, found the same way; for vec_free_texts. */
+/*
+ * The script and the modules of the program's own that it imports, found the same way; free with
+ * vec_free_texts.
+ */
 struct vec_texts framework_files(
         char *const *command, const char *path, const char *pythonpath, const char *directory);
 
 /*
- * The file that execvp runs for a word (`path` NULL = where it looks then); where there is none, the first of that name, which may not
- * be run; else NULL. With a '/' in it the word is a file's name as it is.
+ * The file that execvp runs for a word (`path` NULL = its default path). If there is none, the
+ * first file of that name that may not be run; else NULL. A word with a '/' is a file's name
+ * itself.
  */
 char *framework_program(const char *word, const char *path, const char *directory);
 

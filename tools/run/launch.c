@@ -61,7 +61,7 @@ static void launch_say(struct launch *launch, char *line)
     (void)vec_add_text(&launch->lines, line);
 }
 
-/* Is `word` one of the words of a list that any of `separators` separates? */
+/* Whether `word` is in a list separated by any of `separators`. */
 static bool has_word(const char *list, const char *word, const char *separators)
 {
     size_t length = strlen(word);
@@ -76,7 +76,7 @@ static bool has_word(const char *list, const char *word, const char *separators)
     return false;
 }
 
-/* One entry more of a list with colons. */
+/* Adds an entry to a list with colons. */
 static void put_entry(struct launch *launch, const char *name, const char *entry, bool in_front)
 {
     const char *old = stated(launch, name);
@@ -104,7 +104,10 @@ static bool is_other_copy(const struct launch_request *request, const char *obje
     return false;
 }
 
-/* Takes other copies of the library out, and stands before what would answer look-ups in its place. */
+/*
+ * Removes other copies of the library, and puts it before an object that would answer look-ups in
+ * its place.
+ */
 static void order_preloads(struct launch *launch, const struct launch_request *request)
 {
     char *old = vec_text(stated(launch, "LD_PRELOAD") ? stated(launch, "LD_PRELOAD") : "");
@@ -169,7 +172,7 @@ static int preload(struct launch *launch, const struct launch_request *request)
     return 0;
 }
 
-/* A file name that stays right when the program changes its directory. */
+/* A file name that stays valid when the program changes its directory. */
 static char *absolute(const char *directory, const char *file)
 {
     if (*file == '/')
@@ -177,7 +180,7 @@ static char *absolute(const char *directory, const char *file)
     return vec_format("%s/%s", directory, file);
 }
 
-/* The same for a capture, where % begins a pattern: those of the directory are meant literally. */
+/* The same for a capture's name, where % begins a pattern: those of the directory are escaped. */
 static char *absolute_pattern(const char *directory, const char *file)
 {
     if (*file == '/')
@@ -198,8 +201,8 @@ static void put_own(struct launch *launch, const struct launch_request *request)
     path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
     launch_put(launch, "KEDGE_CAPTURE", path);
     launch_drop(launch, CONFIG_RUN);
-    launch_drop(launch, RUNMARK_VARIABLE); /* of a run around this one */
-    if (request->run) {                    /* the name that was asked for is this run's */
+    launch_drop(launch, RUNMARK_VARIABLE); /* set by an outer run */
+    if (request->run) {                    /* the requested name is this run's */
         char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
         launch_put(launch, CONFIG_RUN, run);
         free(run);
@@ -219,7 +222,7 @@ static void put_own(struct launch *launch, const struct launch_request *request)
         launch_put(launch, "KEDGE_TRACE", request->trace);
 }
 
-/* Python keeps what it prints to a pipe or a file until there is much of it: lines that are anchors would come too late. */
+/* Python buffers its output to a pipe or a file: lines that are anchors would come too late. */
 static void put_lines(struct launch *launch)
 {
     const char *anchors = stated(launch, "KEDGE_ANCHORS");
@@ -228,7 +231,7 @@ static void put_lines(struct launch *launch)
         launch_put(launch, "PYTHONUNBUFFERED", "1");
 }
 
-/* Is a key stated in PyTorch's "key:value,key:value"? */
+/* Whether a key is in PyTorch's "key:value,key:value". */
 static bool launch_has_key(const char *list, const char *key)
 {
     size_t length = strlen(key);
@@ -248,7 +251,7 @@ static bool launch_has_key(const char *list, const char *key)
 #define PYTORCH_UNCACHED "PYTORCH_NO_CUDA_MEMORY_CACHING"
 #define PYTORCH_NCCL2    "TORCH_DIST_USE_NCCL2"
 
-/* True if the user stated where PyTorch's memory comes from; a line says that it is kept. */
+/* True if the user chose PyTorch's backend; a line says that it is kept. */
 static bool is_backend_stated(struct launch *launch, const char *own_choice)
 {
     static const char *const names[] = {PYTORCH_CONF, PYTORCH_CONF_NEW};
@@ -282,7 +285,10 @@ static void merge_conf(struct launch *launch, const char *name)
     free(conf);
 }
 
-/* Does the user ask for PyTorch without its cache? 2.5 asks whether the variable is there, 2.15 whether it is 1. */
+/*
+ * Whether the user disables PyTorch's cache. 2.5 tests whether the variable is set, 2.15 whether it
+ * is 1.
+ */
 static bool is_uncached(struct launch *launch)
 {
     const char *value = stated(launch, PYTORCH_UNCACHED);
@@ -326,13 +332,16 @@ static void pytorch_stream(struct launch *launch, bool speak)
                         PYTORCH_NCCL2, stated(launch, PYTORCH_NCCL2)));
 }
 
-/* What frameworks are switched by, PyTorch's stream API aside: one variable each. */
+/* Switches of frameworks other than PyTorch's stream API: one variable each. */
 struct switch_row {
-    const char *name, *value, *other; /* nothing is set where the user states `other` */
+    const char *name, *value, *other; /* not set if the user states `other` */
     const char *lost;
 };
 
-/* Sets it unless the user did; a line to who uses the framework if something changes, or if another backend is kept. */
+/*
+ * Sets it unless the user did; prints a line for a user of the framework if something changes, or
+ * if another backend is kept.
+ */
 static void turn(struct launch *launch, const struct switch_row *row, const char *framework)
 {
     const char *old = row->name ? stated(launch, row->name) : NULL;
@@ -393,7 +402,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
     }
 }
 
-/* The environment as exec takes it. */
+/* The environment in exec's form. */
 static void list_vars(struct launch *launch)
 {
     free((void *)launch->env);

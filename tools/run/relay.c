@@ -12,7 +12,10 @@
 
 #include "tools/run/spawn.h"
 
-/* Left alone: faults are kedge's own, and a terminal stops kedge and the program with the same signal. */
+/*
+ * Not relayed: faults are kedge's own, and a terminal stops kedge and the program with the same
+ * signal.
+ */
 static const int not_passed[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGTSTP,
         SIGTTIN, SIGTTOU, SIGPIPE};
 
@@ -35,7 +38,10 @@ static _Noreturn void become(const char *who, const struct launch *launch, pid_t
     _exit(spawn_become(who, launch));
 }
 
-/* Has the program? Whoever else ended became ours as the first process of a container, where nobody else waits for orphans. */
+/*
+ * Whether the program has ended. kedge may also reap orphans: as the first process of a container
+ * it inherits them.
+ */
 static bool relay_has_ended(pid_t child, int *ret_status)
 {
     pid_t ended;
@@ -50,7 +56,10 @@ static bool relay_has_ended(pid_t child, int *ret_status)
     return ended < 0;
 }
 
-/* Until the program has ended. Blocked signals stand in line, those that are ignored too: the program ignores them as well. */
+/*
+ * Waits until the program has ended. Blocked signals queue up, also those that are ignored: the
+ * program ignores them as well.
+ */
 static int wait_and_pass(pid_t child, const sigset_t *blocked)
 {
     siginfo_t info;
@@ -77,7 +86,8 @@ int relay_run(const char *who, const struct launch *launch, pid_t *ret_pid)
 
     (void)fflush(NULL);
     block_signals(&blocked, &before);
-    (void)sigaction(SIGCHLD, &by_default, &child_action); /* ignored, there would be no status */
+    /* with SIGCHLD ignored there would be no status */
+    (void)sigaction(SIGCHLD, &by_default, &child_action);
     *ret_pid = fork();
     if (*ret_pid == 0)
         become(who, launch, parent, &before, &child_action);
@@ -91,7 +101,7 @@ int relay_run(const char *who, const struct launch *launch, pid_t *ret_pid)
 
 int relay_end(int status)
 {
-    const struct rlimit no_core = {0, 0}; /* the program's own is enough */
+    const struct rlimit no_core = {0, 0}; /* the program's own core file is enough */
     sigset_t one;
 
     if (!WIFSIGNALED(status))

@@ -20,7 +20,7 @@ void runlook_begin(struct runlook *look, const char *run, char **ret_path)
     *look = (struct runlook){.fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     *ret_path = NULL;
     free(name);
-    /* A store of a process that has it mapped must not meet an end of the file. */
+    /* The file must not end within a page that a process stores to. */
     if (look->fd >= 0 && ftruncate(look->fd, sizeof(*look->mark)) == 0
             && fcntl(look->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
         at = mmap(NULL, sizeof(*look->mark), PROT_READ | PROT_WRITE, MAP_SHARED, look->fd, 0);
@@ -52,7 +52,7 @@ static uint32_t runlook_get(const _Atomic uint32_t *count)
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* What is behind a code of cuInit, "" where the number is all that is known. Source: cuda.h, enum cudaError_enum. */
+/* The name of a code of cuInit, "" if unknown. Source: cuda.h, enum cudaError_enum. */
 static const char *runlook_code(uint32_t code)
 {
     static const struct {
@@ -100,7 +100,7 @@ static char *why_undriven(const struct runmark *mark, int signal)
             loaded);
 }
 
-/* By what the processes noted; NULL = nothing that says why. */
+/* From the processes' notes; NULL = they do not show a reason. */
 static char *why_by_mark(const struct runmark *mark, int signal)
 {
     uint32_t refused = runlook_get(&mark->refused);

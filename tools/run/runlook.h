@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runlook.h - why no process of a run has a capture, as far as that can be known.
+ * runlook.h - finds why no process of a run has a capture, as far as that can be known.
  *
- * What the processes noted themselves (tracker/base/runmark.h) comes first: whether libkedge.so was in
- * one, whether that loaded a driver, what cuInit answered, whether kedge acted. Where it was in
- * none, the program's file says why. What is not known is not said: then what was seen is listed.
+ * The processes' own notes come first (tracker/base/runmark.h): whether libkedge.so was in one,
+ * whether it loaded a driver, the result of cuInit, whether kedge acted. If it was in none, the
+ * program's file shows why. An unknown reason is not guessed: then the observations are listed.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -18,16 +18,18 @@ struct runlook {
     int fd;               /* -1: closed */
 };
 
-/* Before the program is started: *ret_path is what RUNMARK_VARIABLE is to have, NULL = none. The
- * caller frees it. */
+/*
+ * Before the program is started: *ret_path is the value for RUNMARK_VARIABLE, NULL = none. The
+ * caller frees it.
+ */
 void runlook_begin(struct runlook *look, const char *run, char **ret_path);
 
 /* The program has ended: no process can open the file any more. */
 void runlook_close(struct runlook *look);
 
 /*
- * One line without its end; `program` as it was called, `run` as CONFIG_RUN, `signal`: what ended
- * it, 0 = it ended by itself. The caller frees it.
+ * One line without its end; `program` as it was named, `run` as CONFIG_RUN, `signal`: the signal
+ * that ended it, 0 = none. The caller frees it.
  */
 char *runlook_why(const struct runlook *look, const char *program, const char *run, int signal);
 

@@ -126,7 +126,7 @@ static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *pr
         program->has_rpath = false;
 }
 
-/* Which names the object gives others: enough of them to know other preloads by. */
+/* Checks the names that the object exports, as far as needed to recognise other preloads. */
 static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *program)
 {
     static const char *const lookups[] = {"dlsym", "cuGetProcAddress", "cuGetProcAddress_v2"};
@@ -147,7 +147,10 @@ static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *pr
     }
 }
 
-/* Of the C libraries that there are, musl alone has a loader that takes LD_PRELOAD and cannot bind an object of glibc's. */
+/*
+ * Of the existing C libraries only musl has a loader that takes LD_PRELOAD but cannot load an
+ * object of glibc's.
+ */
 static bool spawn_is_foreign(Elf *elf, const char *image, size_t size)
 {
     GElf_Phdr segment;
@@ -215,7 +218,7 @@ struct spawn_program spawn_look_at(const char *path)
     return program;
 }
 
-/* What the user preloads, as far as it matters to us. */
+/* The relevant objects that the user preloads. */
 struct preloads {
     char *front; /* the first one that answers look-ups, NULL = none */
     struct vec_texts others;
@@ -251,7 +254,9 @@ static void look_at_preloads(struct launch_request *request, struct preloads *pr
     request->others = (const struct vec_texts *)&preloads->others;
 }
 
-/* Whether the runtime must be preloaded depends on the program's file, and so does which framework it uses. */
+/*
+ * The program's file determines whether the runtime must be preloaded, and which framework it uses.
+ */
 static int spawn_prepare_launch(
         const char *who, struct launch_request *request, struct launch *ret_launch)
 {
@@ -287,7 +292,10 @@ static int spawn_prepare_launch(
     return 0;
 }
 
-/* Is it one of the words of the form, which stand between "|"? What is not given, and what has keys alone (mb=512), is for the library. */
+/*
+ * Whether it is one of the words of the form, which "|" separates. A missing value, or one of keys
+ * alone (mb=512), is left to the library.
+ */
 static bool is_word_of(const char *who, const char *option, const char *text, const char *form)
 {
     size_t length = text ? strcspn(text, ",") : 0;
@@ -378,7 +386,7 @@ bool spawn_is_kedge(const char *program)
     return is_kedge;
 }
 
-/* Does the loader leave LD_PRELOAD out for it? By its owner or by capabilities of its file. */
+/* Whether the loader ignores LD_PRELOAD for the file: because of its owner or its capabilities. */
 static bool is_privileged(const char *path)
 {
     struct stat about;
@@ -407,7 +415,7 @@ char *spawn_why_without(const char *program)
     return why ? vec_format("%s %s, and LD_PRELOAD does not reach it", program, why) : NULL;
 }
 
-/* Is the run's number in the environment that a process was started with? */
+/* Whether a process was started with the run's number in its environment. */
 static bool is_of_run(const char *pid, const char *run)
 {
     char *path = vec_format("/proc/%s/environ", pid);
@@ -441,14 +449,14 @@ int spawn_still_runs(const char *run)
     return pid;
 }
 
-/* execvpe's error in words that name the program. */
+/* Prints execvpe's error, with the program's name. */
 static int spawn_complain(const char *who, const char *program, int error)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", who, program, strerror(error));
     return CMD_BAD;
 }
 
-/* What a program ends with that cannot be started, as `env` and shells have it. */
+/* The exit status for a program that cannot be started, as in `env` and shells. */
 static int start_status(int error)
 {
     return error == ENOENT || error == ENOTDIR ? 127 : 126;
@@ -492,13 +500,16 @@ void spawn_new_run(char *to, size_t size)
     (void)snprintf(to, size, "%016" PRIx64, number);
 }
 
-/* The folder of a capture, which the library would miss only at the first call of CUDA; false after a line on stderr. */
+/*
+ * Checks the folder of a capture, which the library would miss only at the first call of CUDA;
+ * false after a line on stderr.
+ */
 static bool spawn_has_folder(const char *who, const char *capture)
 {
     const char *rest;
     char *folder = captures_folder(capture, &rest);
     bool is_pattern =
-            strchr(rest, '/') != NULL; /* folders of processes and ranks, perhaps made by them */
+            strchr(rest, '/') != NULL; /* folders of processes and ranks, which these may create */
     bool is_there = is_pattern || !*folder || access(folder, W_OK | X_OK) == 0;
 
     if (!is_there) {
@@ -543,7 +554,7 @@ int spawn_look_for_old(const char *who, const char *capture, struct spawn_old *r
     return CMD_DONE;
 }
 
-/* Behind ".NUMBER", or NULL where another number stands. */
+/* The text after ".NUMBER", or NULL if another number is there. */
 static const char *behind_number(const char *name, const char *number)
 {
     size_t length = strlen(number);
@@ -554,7 +565,7 @@ static const char *behind_number(const char *name, const char *number)
             : NULL;
 }
 
-/* .RANK, .PID, .RANK.PID, and one number more where such a name was taken: as capture.c makes them. */
+/* .RANK, .PID, .RANK.PID, and one more number if such a name was taken, as in capture.c. */
 static bool is_named_by_library(const char *name, const struct format_header *header)
 {
     char pid[16];

@@ -19,20 +19,20 @@
 
 /* ---- mappings ------------------------------------------------------------------------------- */
 
-/* A shared mapping of a file, as a line of /proc/PID/maps has it. */
+/* A shared mapping of a file, from a line of /proc/PID/maps. */
 struct mapping {
     unsigned long inode;
-    char *path; /* as the process sees it */
+    char *path; /* path in the process's own view */
 };
 
 struct mappings {
     struct mapping *at;
     size_t count, room;
     int error;        /* -errno: they cannot be read */
-    bool has_library; /* libkedge.so is there */
+    bool has_library; /* libkedge.so is mapped */
 };
 
-/* The field so many spaces further on, "" behind the last. */
+/* The field so many spaces further on, "" after the last. */
 static char *field_at(char *line, unsigned number)
 {
     for (; number > 0; number--) {
@@ -89,7 +89,10 @@ static void mappings_done(struct mappings *mappings)
     free(mappings->at);
 }
 
-/* The capture among the mappings, by a path that can be opened here; the one that was begun last. NULL: none. */
+/*
+ * The capture among the mappings, by a path that can be opened here; the one begun last. NULL:
+ * none.
+ */
 static char *capture_of(pid_t pid, const struct mappings *mappings)
 {
     struct format_header header;
@@ -127,7 +130,7 @@ static bool has_file(pid_t pid, const struct stat *file, int *ret_error)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-/* Behind the name, which may hold anything, stand " S 123": a letter and the parent. */
+/* After the name, which may contain any character, comes " S 123": the state and the parent. */
 static pid_t parent_pid(pid_t pid)
 {
     char *name = vec_format("/proc/%d/stat", pid);
@@ -143,7 +146,7 @@ static pid_t parent_pid(pid_t pid)
     return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
 }
 
-/* The next of a folder of processes, 0 behind the last. */
+/* The next process of a folder, 0 after the last. */
 static pid_t top_process_next(DIR *folder)
 {
     const struct dirent *entry;
@@ -178,7 +181,7 @@ static void top_process_add_capture(pid_t pid, struct find *find)
     if (!path)
         return;
     char *name = vec_format("%d (%s)", pid, path);
-    if (vec_add_once(&find->paths, path)) /* a forked child has its parent's mapped */
+    if (vec_add_once(&find->paths, path)) /* a forked child has its parent's capture mapped */
         (void)vec_add_text(&find->names, name);
     else
         free(name);
@@ -253,7 +256,7 @@ int top_process_find(pid_t pid, char **ret_path)
 
 /* ---- the process of a capture --------------------------------------------------------------- */
 
-/* Of all processes the one with the file; 0: none. */
+/* The process that has the file mapped; 0: none. */
 static pid_t find_writer(const struct stat *file)
 {
     DIR *folder = opendir("/proc");
@@ -289,7 +292,7 @@ struct top_process top_process_of(const char *path, const char *host, pid_t pid)
         running.pid = find_writer(&file);
     if (running.pid)
         running.fd = (int)syscall(
-                SYS_pidfd_open, running.pid, 0); /* glibc has a name for it from 2.36 on */
+                SYS_pidfd_open, running.pid, 0); /* glibc has a function for it from 2.36 on */
     else
         running.is_known = is_this_host(host) && error != -EACCES && error != -EPERM;
     return running;

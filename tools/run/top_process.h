@@ -2,10 +2,11 @@
 /*
  * top_process.h - the process behind a capture while it runs.
  *
- * The library keeps its capture mapped and no descriptor of it open, so a process is tied to a capture by /proc/PID/maps. That holds
- * in containers too, where the pid in the file is another one than the pid here.
+ * The library keeps its capture mapped and no descriptor of it open, so /proc/PID/maps ties a
+ * process to a capture. That works for containers too, where the pid in the file differs from the
+ * pid here.
  *
- *     PID ─► its mapped captures, else those of the processes below it        FILE ─► the process that has it mapped
+ *     PID ─► its mapped captures, else those of its descendants     FILE ─► the process that maps it
  *
  * Threads: none. Memory: vec.h.
  */
@@ -16,23 +17,26 @@
 #include <sys/types.h>
 
 struct top_process {
-    pid_t pid; /* here; 0: no process was found */
+    pid_t pid; /* pid here; 0: no process was found */
     int fd;    /* readable once the process has ended; -1: none */
-    /* false: nobody here can tell whether it runs, since its host or its user is another one */
+    /* false: whether it runs is unknown, since its host or its user is another one */
     bool is_known;
 };
 
 /*
- * The capture of a process, or of the only process below it that has one. Returns 0 with a path that the caller frees, or an exit code of
- * the tool after one line on stderr that says why there is none.
+ * The capture of a process, or of the only process below it that has one. Returns 0 with a path
+ * that the caller frees, or an exit code of the tool after one line on stderr with the reason.
  */
 int top_process_find(pid_t pid, char **ret_path);
 
-/* The process that writes this capture; `host` and `pid` are what its header says. top_process_done. */
+/*
+ * The process that writes this capture; `host` and `pid` are from its header. Free with
+ * top_process_done.
+ */
 struct top_process top_process_of(const char *path, const char *host, pid_t pid);
 void top_process_done(struct top_process *running);
 
-/* Is it known to have ended? */
+/* Whether it is known to have ended. */
 bool top_process_has_ended(const struct top_process *running);
 
 #endif

@@ -32,7 +32,7 @@ static void show_all(const char *text, size_t length)
     }
 }
 
-/* May be called in a signal handler, and so may `enter`. */
+/* May be called in a signal handler, as may `enter`. */
 static void top_screen_leave(void)
 {
     if (!is_open)
@@ -56,7 +56,7 @@ static void top_screen_enter(void)
 
 /* ---- signals -------------------------------------------------------------------------------- */
 
-/* The signal comes again once the handler is left, and ends the program. */
+/* The signal is raised again after the handler, and ends the program. */
 static void top_screen_end(int number)
 {
     top_screen_leave();
@@ -64,7 +64,7 @@ static void top_screen_end(int number)
     (void)raise(number);
 }
 
-/* The terminal is the shell's while the program is stopped. */
+/* The terminal belongs to the shell while the program is stopped. */
 static void top_screen_stop(int number)
 {
     int error = errno;
@@ -78,7 +78,7 @@ static void top_screen_stop(int number)
     errno = error;
 }
 
-/* It interrupts poll. */
+/* Interrupts poll. */
 static void top_screen_resized(int number)
 {
     (void)number;
@@ -130,7 +130,7 @@ unsigned top_screen_rows(void)
     return size.ws_row ? size.ws_row : 24;
 }
 
-/* The bytes of the first `count` characters: those of UTF-8 go on with 10xxxxxx. */
+/* The bytes of the first `count` characters: continuation bytes of UTF-8 are 10xxxxxx. */
 static size_t top_screen_first_bytes(const char *line, size_t length, unsigned count)
 {
     size_t at = 0;
@@ -141,7 +141,7 @@ static size_t top_screen_first_bytes(const char *line, size_t length, unsigned c
     return at;
 }
 
-/* A line that is cut says so: the number of a line of code must not look shorter than it is. */
+/* Marks a cut line: the number of a line of code must not look shorter than it is. */
 static void top_screen_put_line(FILE *out, const char *line, size_t length, unsigned columns)
 {
     bool is_cut = top_screen_first_bytes(line, length, columns) < length;

@@ -12,7 +12,7 @@
 
 #define SITE_COLUMN 47
 
-/* Its totals count, or its memory was looked at. */
+/* Whether a device has totals, or its memory was looked at. */
 static bool has_device(const struct read_capture *capture, unsigned device)
 {
     return capture->device_total[device].allocated_count || capture->look[device].looks
@@ -21,7 +21,7 @@ static bool has_device(const struct read_capture *capture, unsigned device)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-/* Seconds since the capture was begun, 0 where clocks differ. */
+/* Seconds since the capture was begun, 0 if clocks differ. */
 static uint64_t age(const struct read_capture *capture)
 {
     struct timespec t;
@@ -87,7 +87,7 @@ static void top_view_print_anchor(FILE *out, const struct top_watch *watch)
     (void)fputc('\n', out);
 }
 
-/* Per second, since the look before. */
+/* Per second, since the previous look. */
 static double top_view_rate(const struct top_watch *watch, uint64_t before, uint64_t now)
 {
     return (double)excess_of(now, before) / watch->seconds;
@@ -195,7 +195,7 @@ static void json_devices(struct json *json, const struct read_capture *capture)
     json_end(json, ']');
 }
 
-/* What has come since the look before, per second; null in the first look. */
+/* The increase since the previous look, per second; null in the first look. */
 static void json_rate(struct json *json, const char *key, const struct top_watch *watch,
         uint64_t before, uint64_t now)
 {

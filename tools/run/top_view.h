@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_view.h - what `kedge top` shows of one look, as lines of text and as JSON.
+ * top_view.h - prints one look of `kedge top`, as lines of text and as JSON.
  *
  * Control characters of the program's names are shown as '?'. Threads: none.
  */
@@ -13,7 +13,7 @@
 
 struct top_view {
     uint64_t top;   /* call sites */
-    bool is_screen; /* which cuts its lines, and has a key */
+    bool is_screen; /* a screen cuts its lines, and has a key */
 };
 
 void top_view_print(FILE *out, struct top_watch *watch, const struct top_view *view);

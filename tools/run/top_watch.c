@@ -106,7 +106,7 @@ static bool says_where(const struct read_event *event)
             || event->kind == FORMAT_EVENT_LAUNCH || event->kind == FORMAT_EVENT_OOM;
 }
 
-/* Where the newest event was. Behind an exit the program is in what was open around it. */
+/* The anchor of the newest event. After an exit the program is in the anchor around it. */
 static void find_anchor(struct top_watch *watch, const struct read_capture *capture)
 {
     free(watch->anchor);
@@ -145,7 +145,7 @@ static bool is_same_run(const struct read_capture *a, const struct read_capture 
     return a->pid == b->pid && a->start_real_ns == b->start_real_ns;
 }
 
-/* Of a run that has ended the peaks are those of all views (inorder.h), which need all events. */
+/* If a run has ended, its peaks are those of all views (inorder.h), which need all events. */
 static void top_watch_settle(const char *path, struct read_capture **io_capture)
 {
     struct read_capture *parts = *io_capture;
@@ -160,7 +160,7 @@ static void top_watch_settle(const char *path, struct read_capture **io_capture)
     load_close(&load);
 }
 
-/* Takes the capture over. */
+/* Takes ownership of the capture. */
 static void top_watch_take_look(struct top_watch *watch, struct read_capture *capture)
 {
     uint64_t now = top_watch_now_ns();
@@ -182,7 +182,7 @@ int top_watch_look(struct top_watch *watch)
 {
     struct read_capture *capture;
     bool has_ended = top_process_has_ended(
-            &watch->running); /* before the look: it has all of the run then */
+            &watch->running); /* before the look, which then covers the whole run */
     int r = open_capture(watch, &capture);
 
     if (r != CMD_DONE)

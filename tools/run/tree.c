@@ -44,11 +44,14 @@ void tree_child(pid_t parent)
 {
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (getppid() != parent) /* it is gone already */
+    if (getppid() != parent) /* it has ended already */
         _exit(127);
 }
 
-/* The parent of a process, 0 = it is not there. The name may hold anything, brackets too. */
+/*
+ * The parent of a process, 0 = there is no such process. The name may contain any character,
+ * brackets too.
+ */
 static pid_t tree_parent_of(pid_t process)
 {
     char path[64];
@@ -66,7 +69,7 @@ static pid_t tree_parent_of(pid_t process)
     return at && strlen(at) > 4 ? (pid_t)strtol(at + 4, NULL, 10) : 0;
 }
 
-/* Is a process below us? Chains of parents are short, and end at 0. */
+/* Whether a process is a descendant. Chains of parents are short, and end at 0. */
 static bool tree_is_below(pid_t process)
 {
     pid_t own = getpid();
@@ -95,7 +98,7 @@ static void signal_all(int number)
         (void)closedir(processes);
 }
 
-/* The next signal in line; waits for one if `pause` says so. */
+/* The next queued signal; waits for one for the time `pause`. */
 static int next_signal(const struct timespec *pause, siginfo_t *ret_info)
 {
     int number = sigtimedwait(&watched, ret_info, pause);
@@ -113,7 +116,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* What has ended is waited for; false = there is no child any more. */
+/* Waits for ended children; false = there is no child any more. */
 static bool reap(pid_t child, int *io_status)
 {
     pid_t ended;
@@ -125,7 +128,7 @@ static bool reap(pid_t child, int *io_status)
     return ended == 0 || errno != ECHILD;
 }
 
-/* Until none is left: `number` now, SIGKILL to who does not go. */
+/* Ends all descendants: sends `number` now, later SIGKILL to those that are left. */
 static void end_all(int number, pid_t child, int *io_status)
 {
     const struct timespec pause = {0, PAUSE_NS};
@@ -135,7 +138,7 @@ static void end_all(int number, pid_t child, int *io_status)
     signal_all(number);
     while (reap(child, io_status)) {
         if (seconds() > until)
-            signal_all(SIGKILL); /* again and again: who is killed may have started others */
+            signal_all(SIGKILL); /* repeatedly: a killed process may have started others */
         (void)next_signal(&pause, &info);
     }
 }

@@ -7,7 +7,7 @@
 
 #include "tools/base/vec.h"
 
-/* 0 as well where it is not known. */
+/* 0 also if it is unknown. */
 static unsigned evidence_status(const struct read_capture *capture)
 {
     if (capture->state != FORMAT_STATE_CLEAN || !(capture->state_detail & FORMAT_EXIT_KNOWN))
@@ -29,7 +29,7 @@ bool evidence_is_fault(const struct read_capture *capture)
     return is_noted;
 }
 
-/* Warnings say that something was not done, or not seen. */
+/* Warnings report an action that was not done, or a call that was not seen. */
 static const char *evidence_note(const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->note_count; i++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * evidence.h - what one process of a trial run left that speaks against all hints, whatever it ended with (R108).
+ * evidence.h - evidence of one process of a trial run against all hints, whatever its exit status
+ * (R108, evidence per program).
  *
- * A process tells by its capture: that the device failed, that kedge stopped or lost something, that the process did not end by
- * itself. What speaks against a hint by name is cmd_verify.c's.
+ * The process's capture shows that the device failed, that kedge stopped or lost something, or that
+ * the process did not end by itself. cmd_verify.c handles evidence against single hints.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -12,23 +13,24 @@
 
 #include "tools/load/load.h"
 
-/* Statuses other than 0 that processes of a run without hints ended with: they are the program's own. */
+/* Nonzero exit statuses of processes in a run without hints: they are the program's own. */
 struct evidence_ends {
     bool has[256];
 };
 
 void evidence_learn(struct evidence_ends *ends, const struct read_capture *capture);
 
-/* In words, for the caller to free; NULL: nothing. */
+/* As text, which the caller frees; NULL: none. */
 char *evidence_against(const struct load *load, const struct evidence_ends *ends);
 
 /*
- * The same of what the processes printed on standard error, where the library says what it could not write into a capture, or has no
- * capture for: the line, for the caller to free; NULL: nothing.
+ * The same from lines that the processes printed on standard error, where the library reports what
+ * it could not write into a capture, or has no capture for: the line, which the caller frees; NULL:
+ * none.
  */
 char *evidence_in_lines(const char *text, size_t length);
 
-/* Has the device failed? */
+/* Whether the device has failed. */
 bool evidence_is_fault(const struct read_capture *capture);
 
 #endif

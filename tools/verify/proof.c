@@ -34,7 +34,7 @@ static void proof_add_line(struct proof *proof, unsigned run, const char *key, c
     proof->runs[i] |= 1U << run;
 }
 
-/* ---- what a process says of itself ---------------------------------------------------------- */
+/* ---- a process's own settings ---------------------------------------------------------- */
 
 /* "HASH PATH", "module NAME", "code", "input". */
 static void proof_look_at_script(struct proof *proof, const char *value)
@@ -129,7 +129,7 @@ static void proof_add_version(struct proof *proof, const char *file, unsigned ru
     free(folder);
 }
 
-/* Modules of the program's own ask for no memory, perhaps, and use it all the same. */
+/* The program's own modules may allocate nothing and still use memory. */
 static void proof_add_own(struct proof *proof, const struct read_capture *capture, unsigned run)
 {
     char **command = vec_new(capture->argc + 1, sizeof(char *));
@@ -176,7 +176,7 @@ static void proof_add_files(struct proof *proof, const struct load *load, unsign
 
 /* ---- libraries ------------------------------------------------------------------------------ */
 
-/* Those that the capture's frames lie in, CUDA's and kedge's own apart. */
+/* The libraries of the capture's frames, without CUDA's and kedge's own. */
 static void proof_add_builds(struct proof *proof, const struct load *load, unsigned run)
 {
     const struct trace *trace = load->trace;

@@ -10,15 +10,18 @@
 
 #define SAMEOUT_SHOWN 120u /* bytes of a line in a message */
 
-/* A line of a text. `shape`: the words with digits are "#", blanks are one. */
+/* A line of a text. `shape`: words with digits are "#", blanks are one. */
 struct sameout_line {
     char *text;
     char *shape; /* NULL until it is needed */
     size_t number;
-    size_t mate; /* of the first run's: 1 + the line of the second run that it was put beside, 0 = none */
+    /*
+     * for lines of the first run: 1 + the line of the second run that it is paired with, 0 = none
+     */
+    size_t mate;
     bool is_optional; /* only one of the two runs has such lines */
     bool is_equal;    /* paired with an equal line of the other text */
-    bool is_taken;    /* a line of the other text fits it, as it is masked */
+    bool is_taken;    /* a line of the other text matches it, masked */
 };
 
 struct sameout_lines {
@@ -29,12 +32,16 @@ struct sameout_lines {
 struct sameout {
     struct sameout_lines first, second;
     bool has_second, order_varies;
-    bool has_addresses; /* that differ between the two: none is looked at, whatever some are by chance */
+    /* addresses differ between the two: none is compared, even if some are equal by chance */
+    bool has_addresses;
 };
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/* "kedge[123]: " and what follows, up to its newline; 0: not here. The library's lines are whole, but may stand in another one. */
+/*
+ * Length of "kedge[123]: " with the rest up to its newline; 0: not here. The library's lines are
+ * whole, but may be inside another line.
+ */
 static size_t sameout_own(const char *text, const char *end)
 {
     const char *at = text;
@@ -104,7 +111,7 @@ static bool sameout_is_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_.+-", c) != NULL);
 }
 
-/* A word, or one other character; *ret_digits: it has digits. 0 at the end. */
+/* Length of a word, or of one other character; *ret_digits: it has digits. 0 at the end. */
 static size_t sameout_word(const char *s, bool *ret_digits)
 {
     size_t n = 0;
@@ -117,7 +124,7 @@ static size_t sameout_word(const char *s, bool *ret_digits)
     return n;
 }
 
-/* A progress bar is the same whatever is filled of it. */
+/* A progress bar is equal for any progress. */
 static size_t sameout_blank(const char *s)
 {
     size_t n = 0;
@@ -200,14 +207,17 @@ static bool sameout_fits(const char *one, const char *other, const char *text)
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/* "0x7f3a5c000000": more digits than a number of 32 bits has, and no more than an address of user space. */
+/*
+ * "0x7f3a5c000000": more digits than a number of 32 bits has, and no more than an address of user
+ * space.
+ */
 static bool sameout_is_address(const char *word, size_t length)
 {
     return length >= 11 && length <= 14 && strncmp(word, "0x", 2) == 0
             && strspn(word + 2, "0123456789abcdefABCDEF") == length - 2;
 }
 
-/* Of two lines of one shape. */
+/* For two lines of one shape. */
 static bool sameout_moves(const char *one, const char *other)
 {
     bool ignored;
@@ -225,7 +235,7 @@ static bool sameout_moves(const char *one, const char *other)
     return false;
 }
 
-/* All addresses are one from here on. */
+/* Makes all addresses equal from here on. */
 static void sameout_hide(struct sameout_lines *lines)
 {
     for (size_t i = 0; i < lines->count; i++) {
@@ -301,7 +311,7 @@ static void sameout_pair_equal(struct sameout_lines *one, struct sameout_lines *
     free((void *)b);
 }
 
-/* Do the equal lines of both come in the same order? */
+/* Whether the equal lines of both are in the same order. */
 static bool sameout_in_order(const struct sameout_lines *one, const struct sameout_lines *other)
 {
     size_t k = 0;
@@ -334,7 +344,7 @@ void sameout_free(struct sameout *same)
     free(same);
 }
 
-/* Lines without an equal one are put beside those of the same shape in their order; the rest is optional. */
+/* Pairs lines without an equal one with those of the same shape, in order; the rest is optional. */
 static void sameout_pair_alike(struct sameout *same)
 {
     struct sameout_line **a = sameout_sorted(&same->first, sameout_by_shape);
@@ -373,7 +383,7 @@ static bool sameout_moves_to(
     return second->at && at < second->count && sameout_moves(line->text, second->at[at].text);
 }
 
-/* Beside its mate, or where it stands: lines may change places by chance. */
+/* Compared with its pair, or in place: lines may change places by chance. */
 static bool sameout_address_moves(const struct sameout *same)
 {
     const struct sameout_lines *second = &same->second;
@@ -402,7 +412,7 @@ void sameout_mask(struct sameout *same, const char *text, size_t length)
     sameout_pair(same);
 }
 
-/* ---- the answer ----------------------------------------------------------------------------- */
+/* ---- comparing a third run ------------------------------------------------------------------ */
 
 static bool sameout_has_optional(const struct sameout_lines *lines, const char *shape)
 {
@@ -412,7 +422,7 @@ static bool sameout_has_optional(const struct sameout_lines *lines, const char *
     return false;
 }
 
-/* Did the two runs have another number of such lines? */
+/* Whether the two runs had different numbers of such lines. */
 static bool sameout_is_optional(const struct sameout *same, const char *shape)
 {
     return same->has_second
@@ -420,7 +430,7 @@ static bool sameout_is_optional(const struct sameout *same, const char *shape)
                     || sameout_has_optional(&same->second, shape));
 }
 
-/* Takes the first masked line that this one fits; those before *io_from are taken. */
+/* Takes the first masked line that this one matches; those before *io_from are taken. */
 static bool sameout_take_masked(const struct sameout *same, struct sameout_lines *first,
         size_t *io_from, struct sameout_line *line)
 {
@@ -441,7 +451,9 @@ static bool sameout_take_masked(const struct sameout *same, struct sameout_lines
     return false;
 }
 
-/* What the first run has instead: a line of the same shape, else the first one that is missing. */
+/*
+ * The first run's line in its place: a line of the same shape, else the first one that is missing.
+ */
 static const struct sameout_line *sameout_instead(
         struct sameout_lines *first, struct sameout_line *line)
 {
@@ -494,7 +506,7 @@ static char *sameout_compare(const struct sameout *same, struct sameout_lines *f
     return vec_text("the lines come in another order");
 }
 
-/* A copy, since the answer to one text must not depend on the one before. */
+/* A copy, since the result for one text must not depend on earlier ones. */
 static struct sameout_lines sameout_copy(const struct sameout_lines *lines)
 {
     struct sameout_lines copy = {
