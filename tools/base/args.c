@@ -10,11 +10,11 @@
 const char *args_nearest(const char *word, const char *const *candidates, size_t count)
 {
     const char *found = NULL;
-    unsigned best = 3; /* more than two edits is another word */
+    unsigned best = 3; /* a word with more than two edits is another word */
 
     for (size_t i = 0; i < count; i++) {
         unsigned d = config_distance(word, candidates[i]);
-        /* of equals the one with the same first letter, which is seldom the wrong one */
+        /* of equals the one with the same first letter, which is usually the right one */
         bool is_alike = d == best && found && *found != *word && *candidates[i] == *word;
         if ((d < best || is_alike) && d < strlen(candidates[i])) {
             best = d;
@@ -29,7 +29,7 @@ size_t args_name_length(const struct args_option *option)
     return strcspn(option->name, "|");
 }
 
-/* Behind the bar of "output|o" or "api|entrance"; "" where there is none. */
+/* The part after the bar of "output|o" or "api|entrance"; "" if there is none. */
 static const char *other_name(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
@@ -126,7 +126,7 @@ static enum args_result store(const struct args_spec *spec, const struct args_op
     return ARGS_BAD;
 }
 
-/* One word that starts with '-'; *io_index is moved past the value if it takes one. */
+/* One word that starts with '-'; *io_index advances past the value if the option takes one. */
 static enum args_result parse_option(
         const struct args_spec *spec, int argc, char **argv, int *io_index, void *fields)
 {

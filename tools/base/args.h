@@ -2,15 +2,16 @@
 /*
  * args.h - command line options as one array for each command.
  *
- * Parsing, --help and the test that compares --help with the man page all read that array. Options are `--name VALUE` or
- * `--name=VALUE`, a few have a letter; they may stand before and after the positional words and end at `--`. A command with a
- * tail (`run -- CMD...`) also stops at its first positional word, so that the options of CMD stay CMD's.
+ * Parsing, --help and the test that compares --help with the man page all read that array. Options
+ * are `--name VALUE` or `--name=VALUE`, a few have a letter; they may come before and after the
+ * positional words and end at `--`. A command with a tail (`run -- CMD...`) also stops at its first
+ * positional word, so that the options of CMD stay CMD's.
  *
  *     struct my_args { const char *from; bool json; };
  *     static const struct args_option options[] = {
  *         {"from", "ANCHOR", "begin at the first enter of ANCHOR", ARGS_TEXT, offsetof(struct my_args, from)}, ...
  *
- * Does not know what an option means. Threads: none.
+ * Does not know the meaning of an option. Threads: none.
  */
 #ifndef KEDGE_TOOLS_ARGS_H
 #define KEDGE_TOOLS_ARGS_H
@@ -24,13 +25,16 @@ enum args_kind {
     ARGS_TEXT,   /* const char * */
     ARGS_OUTPUT, /* the same: a file that is written */
     ARGS_UINT,   /* uint64_t */
-    ARGS_SIZE,   /* uint64_t, as config_size has it */
+    ARGS_SIZE,   /* uint64_t, in the form of config_size */
 };
 
 struct args_option {
-    /* "output"; "output|o" with a letter (-o FILE); "api|entrance" with an older name, which --help leaves out */
+    /*
+     * "output"; "output|o" with a letter (-o FILE); "api|entrance" with an older name, which --help
+     * leaves out
+     */
     const char *name;
-    const char *value; /* what --help calls the value; NULL for flags */
+    const char *value; /* the value's name in --help; NULL for flags */
     const char *help;
     enum args_kind kind;
     size_t offset; /* of the field in the command's struct */
@@ -41,7 +45,7 @@ struct args_spec {
     const struct args_option *options;
     size_t option_count;
     bool tail; /* stop at the first positional word */
-    /* an option that was taken once, with its hyphens, and the command to write instead; NULL: none */
+    /* a former option, with its hyphens, and the command to use instead; NULL: none */
     const char *gone, *instead;
 };
 
@@ -51,20 +55,23 @@ enum args_result {
     ARGS_BAD,  /* one line was printed on stderr */
 };
 
-/* Fills the fields of `fields`; the words that are left, in order, go to words[0..*ret_count), which has room for argc. */
+/*
+ * Fills the fields of `fields`; the remaining words, in order, go to words[0..*ret_count), which
+ * has room for argc.
+ */
 enum args_result args_parse(const struct args_spec *spec, int argc, char **argv, void *fields,
         char **words, int *ret_count);
 
 /* The "options:" part of a --help text; --help itself is the last line. */
 void args_print_options(FILE *out, const struct args_option *options, size_t count);
 
-/* How long the option's own name is, without what stands behind a bar in `name`. */
+/* The length of the option's own name, without the part after a bar in `name`. */
 size_t args_name_length(const struct args_option *option);
 
 /* Its letter; '\0' if it has none. */
 char args_letter(const struct args_option *option);
 
-/* Does its value name a file, by the word that --help has for the value? */
+/* Whether its value names a file, by the word that --help has for the value. */
 bool args_takes_file(const struct args_option *option);
 
 /* The candidate nearest to `word`, NULL if none is near. For "did you mean". */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmdexit.h - what the commands of `kedge` exit with; the same everywhere, so that scripts can use it.
+ * cmdexit.h - the exit codes of all commands of `kedge`, equal everywhere so that scripts can use
+ * them.
  */
 #ifndef KEDGE_TOOLS_CMDEXIT_H
 #define KEDGE_TOOLS_CMDEXIT_H

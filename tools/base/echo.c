@@ -14,14 +14,14 @@
 
 struct echo_pipe {
     int from, to; /* the ends of the pipe, -1 = closed */
-    int out;      /* where it is passed on to, -1 = nobody reads any more */
+    int out;      /* the destination, -1 = it has no reader any more */
     struct echo_text kept;
     size_t room;
 };
 
 struct echo {
     struct echo_pipe pipe[ECHO_STREAMS];
-    int stop[2]; /* the end of its pipe: nothing more comes */
+    int stop[2]; /* the pipe whose end stops the thread */
     pthread_t thread;
 };
 
@@ -67,7 +67,7 @@ static void echo_pass(struct echo_pipe *pipe, const char *bytes, size_t count)
     }
 }
 
-/* False: nothing is there now, or nothing more will come. */
+/* False: no data now, or the end of the pipe. */
 static bool echo_read(struct echo_pipe *pipe)
 {
     char bytes[16384];

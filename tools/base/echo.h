@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * echo.h - what a program prints, passed on while it prints and kept.
+ * echo.h - passes a program's output on while it runs, and keeps it.
  *
- *     echo_begin ─► fork ─┬─ child:  echo_child ─► the program: its standard output and error are pipes
- *                         └─ parent: echo_parent ─► a thread passes on what comes ─► echo_end, when the program has ended
+ *     echo_begin ─► fork ─┬─ child:  echo_child ─► the program, whose output goes to pipes
+ *                         └─ parent: echo_parent ─► a thread copies output ─► echo_end
  *
- * Passed on even where nobody reads: the program must not notice. Of each stream ECHO_KEPT bytes are kept.
+ * The pipes are read even if the destination has no reader, so that the program does not notice. Of
+ * each stream ECHO_KEPT bytes are kept.
  *
- * Threads: begin, parent and end by one; the thread between them is echo's own. Memory: vec.h, and malloc in the thread.
+ * Threads: begin, parent and end by one; the thread is echo's own. Memory: vec.h, and malloc in the
+ * thread.
  */
 #ifndef KEDGE_TOOLS_ECHO_H
 #define KEDGE_TOOLS_ECHO_H
@@ -24,13 +26,16 @@ enum echo_stream {
 };
 
 struct echo_text {
-    char *text; /* malloc's; NULL = nothing came */
+    char *text; /* from malloc; NULL = no output */
     size_t length;
 };
 
 struct echo;
 
-/* With `to_stderr` standard output goes to ours for errors. NULL: no pipes or no thread, errno says why. */
+/*
+ * With `to_stderr` standard output goes to kedge's stderr. NULL: no pipes or no thread, errno says
+ * why.
+ */
 struct echo *echo_begin(bool to_stderr);
 
 /* In the child, before the program. */
@@ -39,7 +44,10 @@ void echo_child(struct echo *echo);
 /* In the parent, after the fork. */
 void echo_parent(struct echo *echo);
 
-/* Once no process of the program is left: what came of each stream, for the caller to free. Gives `echo` back. */
+/*
+ * Once no process of the program is left: returns each stream's output, which the caller frees.
+ * Frees `echo`.
+ */
 void echo_end(struct echo *echo, struct echo_text ret_text[static ECHO_STREAMS]);
 
 #endif

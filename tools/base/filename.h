@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* filename.h - parts of a path. Threads: any. No memory: what is returned points into the path. */
+/* filename.h - parts of a path. Threads: any. No memory: results point into the path. */
 #ifndef KEDGE_TOOLS_FILENAME_H
 #define KEDGE_TOOLS_FILENAME_H
 

@@ -13,7 +13,8 @@
 struct keytable_entry {
     struct key key;
     uint32_t value;
-    uint32_t next; /* of its chain, or of those that were removed; from 1, 0 = the last one */
+    /* next in its chain, or in the list of removed entries; from 1, 0 = the last one */
+    uint32_t next;
 };
 
 /* A finaliser with full avalanche; the constants are odd and without structure. */
@@ -27,7 +28,7 @@ static uint64_t keytable_mix(uint64_t x)
     return x;
 }
 
-/* 8 of the 16 random bytes that each process has from the kernel. */
+/* 8 of the 16 random bytes that the kernel gives each process. */
 static uint64_t seed(void)
 {
     static uint64_t known;
@@ -48,7 +49,7 @@ static uint32_t *chain_of(const struct keytable *map, const struct key *key)
     return &map->chain[hash & (map->chains - 1)];
 }
 
-/* Entries do not move: a part is full before there is the next one. */
+/* Entries do not move: a part is filled before the next one exists. */
 static struct keytable_entry *keytable_entry_at(const struct keytable *map, uint32_t number)
 {
     uint64_t place = (uint64_t)number - 1 + FIRST_PART;
@@ -85,7 +86,9 @@ static void link_entry(struct keytable *map, uint32_t number)
     *chain = number;
 }
 
-/* As many chains as entries, so that most have one entry or none. Entries that were removed are not in any. */
+/*
+ * As many chains as entries, so that most have one entry or none. Removed entries are in no chain.
+ */
 static void keytable_grow(struct keytable *map)
 {
     uint32_t *old = map->chain;
@@ -104,7 +107,7 @@ static void keytable_grow(struct keytable *map)
     free(old);
 }
 
-/* The number of an entry that is free. */
+/* The number of a free entry. */
 static uint32_t keytable_take_entry(struct keytable *map)
 {
     uint32_t number = map->gone;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * keytable.h - a hash table from three numbers to one.
+ * keytable.h - a hash table that maps three numbers to one.
  *
- * Entries of one kind, so that the readers of captures need not declare a struct for every index: 32 bytes each, and 4 to 8 for
- * the way to it. Keys come from files of other people: which of them collide is another matter in each process.
+ * Entries of one kind, so that the readers of captures need not declare a struct for every index:
+ * 32 bytes each, plus 4 to 8 for its chain. Keys may come from hostile files, so collisions differ
+ * from process to process.
  *
- * Does not own what the numbers stand for. Threads: none. Memory: vec.h.
+ * Does not own the objects behind the numbers. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_KEYTABLE_H
 #define KEDGE_TOOLS_KEYTABLE_H
@@ -21,27 +22,33 @@ struct key {
 
 /* {0} is an empty table. */
 struct keytable {
-    struct keytable_entry *part[KEYTABLE_PARTS]; /* each twice as large as the one before it */
+    struct keytable_entry *part[KEYTABLE_PARTS]; /* each twice as large as the one before */
     uint32_t *chain; /* by hash: the number of the first entry, from 1 */
     uint32_t chains; /* a power of two, 0 while there are none */
-    uint32_t used;   /* entries that have been given a number */
-    uint32_t gone;   /* the last one that was removed, from 1 */
+    uint32_t used;   /* entries that have a number */
+    uint32_t gone;   /* the last removed entry, from 1 */
     uint32_t count;
 };
 
-/* The value of `key`; a new entry starts with `initial`. Valid as long as the table, or until it is removed. */
+/*
+ * The value of `key`; a new entry starts with `initial`. Valid as long as the table, or until it is
+ * removed.
+ */
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 
-/* The value of `key`, NULL if it is not in. */
+/* The value of `key`, NULL if it is not in the table. */
 uint32_t *keytable_find(const struct keytable *map, struct key key);
 
-/* Forgets `key`, if it is in. Not for a table that numbers its keys. */
+/* Removes `key`, if it is in the table. Not for a table that numbers its keys. */
 void keytable_remove(struct keytable *map, struct key key);
 
-/* The number of `key`: 0 for the first one that was asked for, 1 for the next. Of a table of which else only keytable_find asks. */
+/*
+ * The number of `key`: 0 for the first queried key, 1 for the next. For a table that is otherwise
+ * only read, by keytable_find.
+ */
 uint32_t keytable_number(struct keytable *map, struct key key);
 
-/* How many entries it has. */
+/* The number of its entries. */
 size_t keytable_count(const struct keytable *map);
 
 void keytable_done(struct keytable *map);
@@ -49,7 +56,7 @@ void keytable_done(struct keytable *map);
 /* A key for a text: two independent hashes and the length. */
 struct key keytable_text(const char *text);
 
-/* The key of a text that grows: of the empty one, and with one more byte behind it. */
+/* The key of a text that is built up: of the empty one. Below: with one more byte at its end. */
 #define KEYTABLE_NO_TEXT ((struct key){0xcbf29ce484222325u, 0, 0})
 struct key keytable_longer(struct key key, char byte);
 

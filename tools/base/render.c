@@ -15,7 +15,7 @@
 #include "tracker/base/utf8.h"
 
 #define COLUMNS_UNKNOWN 80
-#define LABEL_MIN       30 /* columns that a label has at least */
+#define LABEL_MIN       30 /* fewest columns of a label */
 
 struct render_bytes render_bytes(uint64_t bytes)
 {
@@ -96,7 +96,7 @@ bool render_is_utf8(void)
     return false;
 }
 
-/* How much of the text goes into one line: whole words, before a "<" or behind a comma if possible. */
+/* The length of the text for one line: whole words, before a "<" or after a comma if possible. */
 static size_t line_length(const char *text, size_t room)
 {
     size_t length = strlen(text);
@@ -139,7 +139,7 @@ void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
     (void)fputc('\n', out);
 }
 
-/* A new line for what stands `depth` deep, unless that is dense. */
+/* A new line for a value at this depth, unless that is dense. */
 static void json_line(const struct json *json, unsigned depth)
 {
     if (json->page || (json->dense_from && depth >= json->dense_from))
@@ -171,7 +171,7 @@ char *render_word(const char *text)
 
     if (*text && text[strspn(text, plain)] == '\0')
         return vec_text(text);
-    char *word = vec_new(4 * strlen(text) + 3, 1); /* a quote is four characters in quotes */
+    char *word = vec_new(4 * strlen(text) + 3, 1); /* a quote becomes four characters */
     char *to = stpcpy(word, "'");
     for (; *text; text++) {
         if (*text == '\'')
@@ -213,7 +213,7 @@ static void json_string(const struct json *json, const char *text)
     (void)fputc('"', json->out);
 }
 
-/* Does it stand between blanks there? */
+/* Whether the key is in the list, between blanks. */
 static bool json_lists(const char *keys, const char *key)
 {
     size_t length = strlen(key);
@@ -237,7 +237,7 @@ static bool json_is_shown(const struct json *json, const char *key)
     return !columns->list || json_lists(columns->keys, key);
 }
 
-/* false: nothing of the value is written. */
+/* false: the value is not written. */
 static bool json_key(struct json *json, const char *key)
 {
     if (!json_is_shown(json, key))
@@ -371,14 +371,14 @@ static uint64_t render_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static const char *volatile working_on; /* NULL: nothing, or nobody would see it */
+static const char *volatile working_on; /* NULL: no work, or no terminal */
 static volatile sig_atomic_t is_shown;
-static bool is_part; /* of what progress_begin_all has begun */
+static bool is_part; /* part of the work of progress_begin_all */
 
 static void render_write_all(const char *text)
 {
     if (write(STDERR_FILENO, text, strlen(text)) < 0)
-        is_shown = 1; /* nobody is there to see it */
+        is_shown = 1; /* the user cannot see it */
 }
 
 static void say_working(int number)
@@ -454,7 +454,7 @@ void progress_end(void)
 
 static ssize_t guard_write(void *cookie, const char *bytes, size_t count)
 {
-    static char text[8192]; /* no memory: what is said may be that there is none */
+    static char text[8192]; /* no allocation: the message may be about a lack of memory */
     ssize_t n;
 
     (void)cookie;
@@ -462,7 +462,7 @@ static ssize_t guard_write(void *cookie, const char *bytes, size_t count)
     memcpy(text, bytes, count);
     utf8_clean(text, count, "\n\t");
     n = write(STDERR_FILENO, text, count);
-    return n < 0 ? 0 : n; /* 0: it is an error, with errno */
+    return n < 0 ? 0 : n; /* 0: an error, with errno */
 }
 
 void render_guard_messages(void)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * render.h - how the tools print: bytes, JSON, colour, progress.
+ * render.h - printing for all tools: bytes, JSON, colour, progress.
  *
- * Bytes are divided as a double by 1024 as often as needed and printed with %.2f (3,538,944 is 3.38 MiB). Colour is used only
- * where the stream is a terminal and NO_COLOR is unset or empty. In JSON, bytes that are not UTF-8 are written as U+FFFD.
+ * Bytes are divided as a double by 1024 as often as needed and printed with %.2f (3,538,944 is 3.38
+ * MiB). Colour is used only where the stream is a terminal and NO_COLOR is unset or empty. In JSON,
+ * bytes that are not UTF-8 are written as U+FFFD.
  *
- * Does not decide what is printed; only a page's JSON has less (struct json_page). Threads: none.
+ * Does not choose the content; only a page's JSON is reduced (struct json_page). Threads: none.
  * Prefixes: json_, progress_.
  */
 #ifndef KEDGE_TOOLS_RENDER_H
@@ -16,66 +17,71 @@
 #include <stdio.h>
 
 /*
- * "3.38 MiB"; "not known" for UINT64_MAX. For arguments of printf and the like: render_bytes(n).text lives as long as the
- * statement that it stands in.
+ * "3.38 MiB"; "not known" for UINT64_MAX. For arguments of printf and the like:
+ * render_bytes(n).text lives until the end of the full expression.
  */
 struct render_bytes {
     char text[32];
 };
 
-struct render_bytes render_bytes(uint64_t bytes); /* UINT64_MAX: not known */
+struct render_bytes render_bytes(uint64_t bytes); /* UINT64_MAX: unknown */
 struct render_bytes render_count(uint64_t count); /* likewise */
 
-/* What follows a noun behind this number: "" for one, else "s". */
+/* The plural ending of a noun after this number: "" for one, else "s". */
 const char *render_s(uint64_t count);
 
-/* Escape sequences, or "" where the stream shows none. */
+/* Escape sequences, or "" if the stream shows none. */
 struct render_ink {
     const char *bold, *red, *green, *yellow, *off;
 };
 
 struct render_ink render_ink(FILE *out);
 
-/* Such a sequence on its way to the stream, past what render_guard_messages replaces there. */
+/* Writes such a sequence to the stream, past the replacement of render_guard_messages. */
 void render_put(FILE *out, const char *ink);
 
-/* A text with '?' for control characters and for what is not UTF-8, since names come from the program that was watched. */
+/*
+ * A text with '?' for control characters and for invalid UTF-8, since names come from the watched
+ * program.
+ */
 void render_text(FILE *out, const char *text);
 
-/* The text as one word for a shell, in single quotes where it needs them. The caller frees it. */
+/* The text as one word for a shell, in single quotes if it needs them. The caller frees it. */
 char *render_word(const char *text);
 
 /*
- * From here on messages have '?' for what a terminal would obey, and for what is no UTF-8: words, files and names are other
- * people's. A line that is one fprintf stays one write. Once, at the beginning.
+ * From here on messages have '?' for terminal control characters and for invalid UTF-8, since
+ * words, files and names are not kedge's. A line that is one fprintf stays one write. Once, at the
+ * beginning.
  */
 void render_guard_messages(void);
 
-/* How wide the stream's terminal is; 80 where there is none. */
+/* The width of the stream's terminal; 80 if it has none. */
 unsigned render_columns(FILE *out);
 
-/* Does the locale say that texts are UTF-8? */
+/* Whether the locale says that texts are UTF-8. */
 bool render_is_utf8(void);
 
 /*
- * The text as the last cell of a row of which `used` columns are printed, and the end of the line. Where it does not fit it goes
- * on below itself, between words; with next to no room it begins on the next line, `indent` columns in.
+ * The text as the last cell of a row of which `used` columns are printed, with the end of the line.
+ * If it does not fit it continues below itself, broken between words; with almost no room it begins
+ * on the next line, after `indent` columns.
  */
 void render_label(FILE *out, const char *text, unsigned used, unsigned indent);
 
-/* Keys that rows (the objects in a list) of this name have; each stands between two blanks. */
+/* Keys in rows (the objects in a list) of this name; each is between two blanks. */
 struct json_columns {
     const char *list, *keys;
 };
 
 /*
- * The form of an answer that is a page's data, whose size has a bound: no blanks; no "<" in a text,
- * which is as render_text has it and cut behind `text_most` bytes; lists end early
- * (json_begin_rows), and stacks are numbers of frames (frames.h).
+ * The form of JSON for a page, whose size is bounded: no blanks; no "<" in a text, which is as in
+ * render_text and cut after `text_most` bytes; lists end early (json_begin_rows), and stacks are
+ * numbers of frames (frames.h).
  */
 struct json_page {
     size_t text_most;
-    /* up to one without a list; rows of other lists have all keys */
+    /* ends with an entry without a list; rows of other lists have all keys */
     const struct json_columns *columns;
     struct frames *frames;
 };
@@ -84,19 +90,26 @@ struct json_page {
 
 struct json {
     FILE *out;
-    const struct json_page *page;     /* NULL = everything, as it is */
-    const char *within[JSON_DEEPEST]; /* of a page: the keys of the values that are open */
-    unsigned skipped;                 /* values that are open, and not shown */
+    const struct json_page *page;     /* NULL = the complete, normal form */
+    const char *within[JSON_DEEPEST]; /* for a page: the keys of the open values */
+    unsigned skipped;                 /* open values that are not shown */
     unsigned depth;
     bool first; /* the next element needs no comma */
-    /* what stands this deep or deeper (1: in the outermost value) has no lines of its own; 0 = nothing */
+    /*
+     * values this deep or deeper (1: in the outermost value) have no lines of their own; 0 = none
+     */
     unsigned dense_from;
 };
 
-/* Of every answer in JSON. It grows by one when a key is renamed, goes, or means something else; a new key changes nothing. */
+/*
+ * In every JSON answer. Incremented when a key is renamed, removed, or changes its meaning; not for
+ * a new key.
+ */
 #define JSON_SCHEMA 1
 
-/* An answer: the outermost object, begun, with its schema in it. json_end(&json, '}') ends it. */
+/*
+ * Begins an answer: opens the outermost object and writes its schema. json_end(&json, '}') ends it.
+ */
 struct json json_open(FILE *out);
 
 /* The same in one line, for answers that follow each other. */
@@ -105,8 +118,8 @@ struct json json_open_line(FILE *out);
 /* `key` is NULL inside arrays. */
 void json_begin(struct json *json, const char *key, char bracket); /* '{' or '[' */
 /*
- * Begins a list of `count` rows, and returns how many of them are to be written. That is less only
- * of a page: `most`. Then KEY_left_out is before the list: how many others there are.
+ * Begins a list of `count` rows, and returns how many of them must be written. Only a page has
+ * fewer: `most`. Then KEY_left_out before the list is the number of the others.
  */
 size_t json_begin_rows(struct json *json, const char *key, size_t count, size_t most);
 void json_end(struct json *json, char bracket); /* '}' or ']' */
@@ -119,16 +132,19 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *value); /* NULL prints null */
 
 /*
- * A line on stderr about work that takes long: "what ...", only on a terminal, only once two seconds have passed; and how far it
- * is, at most ten times a second, where the work says so by progress_step. progress_end wipes it. There is one line: who begins
- * while another is at work takes it over. Nothing may be printed before progress_end. Takes SIGALRM and the real-time timer
- * meanwhile.
+ * A line on stderr about work that takes long: "what ...", only on a terminal and after two
+ * seconds; with the progress, at most ten times a second, if the work calls progress_step.
+ * progress_end erases it. There is one line: later work replaces it. Nothing may be printed before
+ * progress_end. Uses SIGALRM and the real-time timer meanwhile.
  */
 void progress_begin(const char *what);
-void progress_step(uint64_t done, uint64_t total); /* nothing where nobody has begun */
+void progress_step(uint64_t done, uint64_t total); /* no effect without progress_begin */
 void progress_end(void);
 
-/* The same for many pieces of work that have lines of their own: until progress_end_all those say nothing. */
+/*
+ * The same for many pieces of work with lines of their own: until progress_end_all those print
+ * nothing.
+ */
 void progress_begin_all(const char *what);
 void progress_step_all(uint64_t done, uint64_t total);
 void progress_end_all(void);

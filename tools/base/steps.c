@@ -18,7 +18,7 @@ struct reader {
     bool is_rmm;
 };
 
-/* A row, as it stands there. */
+/* The fields of a row. */
 struct line {
     uint64_t id, size, stream, time_us;
     const char *id_at, *size_at;
@@ -113,7 +113,7 @@ static bool steps_is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
 
-/* What failed: a pointer, which may be nothing, and what else is known. */
+/* A failure: its pointer may be missing, and the other fields too. */
 static int read_failure(struct rowread *row, struct line *ret_line)
 {
     const char *pointer;
@@ -201,7 +201,7 @@ static int read_any_row(void *context, struct rowread *row)
     return r < 0 ? r : steps_add_line(reader, row, &line);
 }
 
-/* Something of a row of RMM: it begins with a number and a comma, or says what is done. */
+/* Part of a row of RMM: it begins with a number and a comma, or contains an action. */
 static bool looks_like_row(const char *line)
 {
     size_t digits = strspn(line, "0123456789");
@@ -210,7 +210,7 @@ static bool looks_like_row(const char *line)
             || strstr(line, ",free,");
 }
 
-/* One that makes no sense; the first is kept. */
+/* An invalid row; the first one is kept. */
 static int steps_pass_over(void *context, struct rowread *row)
 {
     struct reader *reader = context;
@@ -288,7 +288,10 @@ bool steps_is_rmm(const char *line)
     return false;
 }
 
-/* A regular file: others may never end, or never begin. NULL with errno, EINVAL where it is another kind of file. */
+/*
+ * A regular file: others may never end, or never begin. NULL with errno, EINVAL for another kind of
+ * file.
+ */
 static FILE *open_regular(const char *path)
 {
     struct stat status;

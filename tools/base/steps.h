@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE, logging_resource_adaptor).
+ * steps.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE,
+ * logging_resource_adaptor).
  *
  *     op,id,size,stream,time_us
  *     a,0,2097152,0,-1            live before the recording began
@@ -11,11 +12,12 @@
  *     4021,10:21:05.118223,allocate,0x7f2c40000000,4096,0x2
  *     4021,10:21:05.120117,free,0x7f2c40000000,4096,0x2
  *
- * Action is allocate, free or "allocate failure". Pointer and stream are hexadecimal, with 0x or not. A failure may lack its pointer.
- * Rows of size 0 are no memory: they are passed over. Threads and times do not matter: rows are in the order of the calls.
+ * Action is allocate, free or "allocate failure". Pointer and stream are hexadecimal, with 0x or
+ * not. A failure may lack its pointer. Rows of size 0 are ignored. Threads and times do not matter:
+ * rows are in the order of the calls.
  *
- * An id, or a pointer, names one block from its `a` to its `f` and may be used again afterwards. Everything is checked when it is read: a line
- * that makes no sense gives one message `file:line:column: what`.
+ * An id, or a pointer, names one block from its `a` to its `f` and may be used again afterwards.
+ * All rows are checked when read: an invalid line gives one message `file:line:column: what`.
  *
  * Knows nothing of CUDA. Threads: none. Memory: vec.h.
  */
@@ -46,8 +48,8 @@ struct steps_row {
 
 /* An allocation that failed. */
 struct steps_failure {
-    size_t row;    /* it comes before this one */
-    uint64_t size; /* 0: not known */
+    size_t row;    /* it comes before this row */
+    uint64_t size; /* 0: unknown */
     uint32_t stream;
 };
 
@@ -60,20 +62,28 @@ struct steps {
     struct steps_failure *failures;
     size_t failed_room;
     size_t alloc_count, free_count, before_count, failed_count;
-    /* steps_read_rmm: rows that make no sense and were passed over, the first of them in `error`; lines that are no rows */
+    /*
+     * steps_read_rmm: invalid rows that were skipped, the first of them in `error`; lines that are
+     * no rows
+     */
     size_t odd_count, other_count;
-    bool is_cut; /* the last row is one that was cut off */
+    bool is_cut; /* the last row was cut off */
     uint64_t peak_bytes;
     char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };
 
-/* 0, or -errno with `error` filled: -EINVAL a bad line or no regular file, else what reading said. steps_done in both cases. */
+/*
+ * 0, or -errno with `error` filled: -EINVAL an invalid line or no regular file, else the read
+ * error. Call steps_done in both cases.
+ */
 int steps_read(const char *path, struct steps *ret_steps);
 int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
-/* A log of RMM whose first line may be missing, and that may have other lines between its own: they are counted. -EINVAL where nothing
- * in it is an allocation. */
+/*
+ * A log of RMM whose first line may be missing, and which may contain other lines: they are
+ * counted. -EINVAL if it has no allocation.
+ */
 int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps);
-/* Is this, up to its end, a row of such a log? */
+/* Whether the text, up to its end, is a row of such a log. */
 bool steps_is_rmm(const char *line);
 void steps_done(struct steps *steps);
 

@@ -21,7 +21,7 @@ void *vec_grow(void *base, size_t need, size_t size, size_t *room)
     size_t more = *room ? *room * 2 : 16;
     if (more < need)
         more = need;
-    /* what calloc gives is no memory before it is written to */
+    /* calloc's pages take no memory before they are written */
     void *moved = base ? reallocarray(base, more, size) : calloc(more, size);
     if (!moved)
         vec_out_of_memory();

@@ -2,9 +2,9 @@
 /*
  * vec.h - arrays that grow, and memory that is there or the command ends.
  *
- * The tools read whole captures into arrays of plain structs. A command that cannot get memory has nothing left to do
- * but say so: vec_* print one line and end the process with exit code 2. (The libraries of this project never do that;
- * this file is for the programs under tools/ only.)
+ * The tools read whole captures into arrays of plain structs. A command that cannot get memory has
+ * nothing left to do but say so: vec_* print one line and end the process with exit code 2. (The
+ * libraries of this project never do that; this file is for the programs under tools/ only.)
  *
  *     struct item *items = NULL; size_t count = 0, room = 0;
  *     VEC_PUSH(items, count, room) = (struct item){...};

@@ -19,7 +19,7 @@
 #define MARK_BYTES 2048
 #define DIGITS     20 /* of OURS_NUMBER */
 
-/* A file that begins with `head` and has `mark` in its first `within` bytes, or just there: `at`. */
+/* A file that begins with `head` and has `mark` in its first `within` bytes, or exactly at `at`. */
 static const struct mark {
     const char *head;
     size_t head_length;
@@ -47,7 +47,7 @@ static bool has_mark(const struct mark *mark, const unsigned char *head, size_t 
             && memmem(head + mark->at, end - mark->at, mark->mark, mark->mark_length) != NULL;
 }
 
-/* OURS_NUMBER right before `end`: a size never needs all of its digits. */
+/* OURS_NUMBER directly before `end`: a real size never needs all of its digits. */
 static bool has_number(const unsigned char *head, const unsigned char *end)
 {
     const unsigned char *at = end - DIGITS;
@@ -66,7 +66,7 @@ static bool is_folded(const unsigned char *head, size_t length)
     return end && has_number(head, end) && end[-DIGITS - 1] == ' ';
 }
 
-/* The number is the third field of the first row. A file without rows has nothing to lose. */
+/* The number is the third field of the first row. A file without rows has no content to lose. */
 static bool is_csv(const unsigned char *head, size_t length)
 {
     static const char first[] = STEPS_HEAD "\n";

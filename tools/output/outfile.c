@@ -14,7 +14,7 @@
 #include "tools/output/ours.h"
 #include "tracker/capture/capold.h"
 
-#define LINKS_MAX 40 /* as the kernel follows */
+#define LINKS_MAX 40 /* the kernel's limit */
 
 const struct args_option outfile_option = {"force", NULL,
         "replace a file that kedge did not write, or that people edit (hints); never a capture",
@@ -25,7 +25,7 @@ struct identity {
     ino_t number;
 };
 
-/* Of the one command of the process. */
+/* For the one command of the process. */
 static bool is_forced;
 static struct identity *inputs;
 static size_t input_count, input_room;
@@ -43,7 +43,7 @@ void outfile_reads(const char *path)
         VEC_PUSH(inputs, input_count, input_room) = (struct identity){status.st_dev, status.st_ino};
 }
 
-/* ---- may it be replaced? ---- */
+/* ---- whether a file may be replaced ---- */
 
 static bool outfile_is_read(const struct stat *status)
 {
@@ -69,7 +69,7 @@ static int outfile_fail(const char *who, const char *path, int error)
     return -error;
 }
 
-/* NULL: a capture may take its place. */
+/* NULL: a capture may replace it. */
 static const char *why_no_capture(const char *path, enum outfile_kind kind)
 {
     struct format_header header;
@@ -117,7 +117,7 @@ int outfile_look(const char *who, const char *path, enum outfile_kind kind)
 
 /* ---- the file ---- */
 
-/* Where the link at `path` leads, as a path from here; NULL: it is no link. */
+/* The target of the link at `path`, as a path from here; NULL: it is no link. */
 static char *read_link(const char *path)
 {
     char target[4096];
@@ -132,7 +132,7 @@ static char *read_link(const char *path)
     return vec_format("%.*s/%s", (int)(slash - path), path, target);
 }
 
-/* The last file of a chain of links, which need not be there. NULL: they lead in a circle. */
+/* The last file of a chain of links, which need not exist. NULL: the links form a circle. */
 static char *outfile_follow(const char *path)
 {
     char *at = vec_text(path);
@@ -148,7 +148,7 @@ static char *outfile_follow(const char *path)
     return NULL;
 }
 
-/* Standard output is ours alone from here on. */
+/* From here on standard output is used for the file alone. */
 static int take_stdout(void)
 {
     (void)fflush(stdout);
@@ -165,7 +165,10 @@ static int make_draft(struct outfile *file, mode_t mode, const struct stat *old)
     file->fd = open(file->draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file->fd < 0)
         return -errno;
-    /* The owner first, since a change of it takes bits of the mode away. Who may not give files away keeps what it writes. */
+    /*
+     * The owner first, since changing it clears bits of the mode. A user who may not change owners
+     * keeps the file.
+     */
     if (old && (old->st_uid != geteuid() || old->st_gid != getegid()))
         (void)!fchown(file->fd, old->st_uid, old->st_gid);
     if (fchmod(file->fd, mode) == 0)
@@ -176,7 +179,10 @@ static int make_draft(struct outfile *file, mode_t mode, const struct stat *old)
     return -error;
 }
 
-/* What links lead to, unless it is another file than the one that opening `path` gives (/dev/stdout of a file that was removed). */
+/*
+ * The target of the links, unless opening `path` gives another file (/dev/stdout of a file that was
+ * removed).
+ */
 static bool find_path(struct outfile *file, const char *path, const struct stat *old)
 {
     struct stat found;
@@ -235,13 +241,13 @@ int outfile_open(
     return 0;
 }
 
-/* What is there now need not be what was there when it was opened. */
+/* Checked again: the file may have changed since it was opened. */
 static int outfile_take_place(const struct outfile *file)
 {
     if (!file->was_there) {
         if (renameat2(AT_FDCWD, file->draft, AT_FDCWD, file->path, RENAME_NOREPLACE) == 0)
             return 0;
-        if (errno != EEXIST && errno != EINVAL && errno != ENOSYS) /* a system without it */
+        if (errno != EEXIST && errno != EINVAL && errno != ENOSYS) /* a system without the call */
             return outfile_fail(file->who, file->name, errno);
     }
     int r = outfile_look(file->who, file->path, file->kind);

@@ -18,9 +18,9 @@
 const struct args_option pager_option = {
         "no-pager", NULL, "long output goes to the terminal as it is", ARGS_FLAG, 0};
 
-static char *held; /* PAGER_BYTES, NULL = nothing is held back */
+static char *held; /* PAGER_BYTES, NULL = no output is held back */
 
-/* NULL = there is to be no pager. */
+/* NULL = no pager is wanted. */
 static const char *pager_command(void)
 {
     const char *term = getenv("TERM");
@@ -44,7 +44,7 @@ void pager_begin(void)
     if (room == MAP_FAILED)
         return;
     if (setvbuf(stdout, room, _IOFBF, PAGER_BYTES) == 0)
-        held = room; /* stays stdout's to the end of the process */
+        held = room; /* used by stdout until the process ends */
     else
         (void)munmap(room, PAGER_BYTES);
 }
@@ -54,7 +54,7 @@ bool pager_is_on(void)
     return held != NULL;
 }
 
-/* What follows an escape character and belongs to it. */
+/* The length of an escape sequence after its escape character. */
 static size_t escape_length(const char *text, size_t length)
 {
     size_t at = 1;
@@ -88,7 +88,7 @@ static bool fits_screen(const char *text, size_t length)
     struct winsize size;
 
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
-        return true; /* nobody knows how long is too long */
+        return true; /* the height of the screen is unknown */
     return pager_lines(text, length, size.ws_col) < size.ws_row;
 }
 
@@ -104,7 +104,7 @@ static _Noreturn void become_pager(const char *command, int input)
     _exit(EXIT_NOT_FOUND);
 }
 
-/* Writes all of it, as far as anybody reads. */
+/* Writes all of it, as long as the pager reads. */
 static void pager_write_all(int to, const char *text, size_t length)
 {
     while (length) {
@@ -133,7 +133,7 @@ static bool show(const char *command, const char *text, size_t length)
         become_pager(command, ends[0]);
     (void)close(ends[0]);
     if (child > 0) {
-        /* whoever leaves the pager, or interrupts it, does not interrupt us */
+        /* leaving or interrupting the pager does not interrupt kedge */
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGINT, SIG_IGN);
         (void)signal(SIGQUIT, SIG_IGN);
@@ -150,7 +150,10 @@ void pager_end(void)
     const char *command = pager_command();
     size_t length = held ? __fpending(stdout) : 0;
 
-    /* A last byte that was written: stdout has been full, and a part of it is on the terminal. */
+    /*
+     * The last byte was written: stdout's buffer has been full, and a part of it is on the
+     * terminal.
+     */
     if (!held || held[PAGER_BYTES - 1] != '\0' || !command || fits_screen(held, length))
         return;
     if (show(command, held, length))

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pager.h - output that is longer than the screen goes through a pager.
+ * pager.h - shows output that is longer than the screen in a pager.
  *
- *     pager_begin ─► stdout has a large buffer: nothing is shown yet, and colours and widths are still the terminal's
+ *     pager_begin ─► stdout has a large buffer: nothing is shown yet, but colours stay on
  *     pager_end   ─► fits the screen: shown as it is · longer: $PAGER, else `less -FRX`, waited for
  *
- * Only where standard output is a terminal that can be moved on (TERM is not "dumb"), and the pager is not "" or "cat". A pager that
- * cannot be started leaves the output as it is. The exit status of kedge is never the pager's: whoever leaves it early has seen enough.
- * Output beyond PAGER_BYTES goes to the terminal as it comes.
+ * Only if standard output is a terminal with cursor movement (TERM is not "dumb"), and the pager is
+ * not "" or "cat". If a pager cannot be started, the output is shown without it. The exit status of
+ * kedge is never the pager's, since a user may leave it early. Output beyond PAGER_BYTES goes to
+ * the terminal directly.
  *
  * Threads: none. There is one standard output: calls do not nest.
  */
@@ -19,21 +20,24 @@
 
 #include "tools/base/args.h"
 
-#define PAGER_BYTES ((size_t)64 << 20) /* of address space; as much memory as there is output */
+#define PAGER_BYTES ((size_t)64 << 20) /* of address space; memory is used as output is written */
 
-/* Of each command whose reports go through a pager; its offset is the command's business. */
+/* For each command whose reports go through a pager, which sets its offset. */
 extern const struct args_option pager_option;
 
 /* Before anything is printed. */
 void pager_begin(void);
 
-/* Is output held back? Then a line about progress may be shown meanwhile. */
+/* Whether output is held back; then a line about progress may be shown meanwhile. */
 bool pager_is_on(void);
 
-/* After everything is printed, in any case; nothing without pager_begin. */
+/* After everything is printed, in any case; no effect without pager_begin. */
 void pager_end(void);
 
-/* How many lines of a terminal with so many columns a text takes; escape sequences take no room. */
+/*
+ * The number of lines that a text takes on a terminal with so many columns; escape sequences take
+ * no room.
+ */
 size_t pager_lines(const char *text, size_t length, unsigned columns);
 
 #endif
