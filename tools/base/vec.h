@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What all of these do when there is no memory. */
+/* Called by all of these when there is no memory. */
 _Noreturn void vec_out_of_memory(void);
 
 /* Room for at least `need` elements of `size` bytes; `*room` is updated. New bytes are zero. */
@@ -26,28 +26,30 @@ void *vec_grow(void *base, size_t need, size_t size, size_t *room);
 /* Zeroed memory for `count` elements; never NULL. */
 void *vec_new(size_t count, size_t size) __attribute__((returns_nonnull));
 
-/* qsort, also of nothing, where `base` may be NULL. */
+/* qsort, also for 0 elements, where `base` may be NULL. */
 void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
 
 char *vec_text(const char *text);
 
-/* printf into memory of its own. */
+/* printf into allocated memory. */
 char *vec_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Texts, which it owns. {0} is empty. */
+/* A list of texts that it owns. {0} is empty. */
 struct vec_texts {
     char **at;
     size_t count, room;
 };
 
-/* Takes `text` over; returns it. */
+/* Takes ownership of `text`; returns it. */
 char *vec_add_text(struct vec_texts *texts, char *text);
 
-/* The same unless there is an equal one: then false, and `text` is freed. */
+/* The same unless an equal text is in the list: then false, and `text` is freed. */
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
-/* For vec_sort: uint64_t and uint32_t, rising; what begins with a char *, by the text. */
+/*
+ * For vec_sort: uint64_t and uint32_t, ascending; elements that begin with a char *, by the text.
+ */
 int vec_by_number(const void *a, const void *b);
 int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);

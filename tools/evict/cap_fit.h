@@ -3,7 +3,7 @@
  * cap_fit.h - finds the evict hint with which a recorded run fits into a given size of a device.
  *
  *     steps, uses ─► fitsites: which blocks may go out, by which picks ─┐
- *     pool replay of all other blocks ─► rest of the cap ───────────────┼─► swapsim ─► bytes, time ─► picks
+ *     pool replay of other blocks ─► rest of the cap ───────────────────┼─► swapsim ─► moves ─► picks
  *
  * It is one hint, since blocks that share a cap must have one hint: its sites are those of the
  * picks. Picks are added one by one, each time the one with the fewest moved bytes, until the run

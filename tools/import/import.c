@@ -15,31 +15,35 @@
 #include "tracker/reader/capmake.h"
 
 #define PLACES_MAX         65536u     /* as in the library */
-#define NTH_NONE           UINT32_MAX /* call sites are not known: nothing is the n-th at its one */
+#define NTH_NONE           UINT32_MAX /* call sites are unknown: no block is the n-th at its site */
 #define NOTE_MAX           256u       /* notes, as in the library */
 #define NO_LIVE            UINT32_MAX
 #define CUDA_OUT_OF_MEMORY 2
-/* From an address that is taken to the next one that may be free: no other block lies between. */
+/* Added to a taken address to get one that may be free: no other block is between. */
 #define ADDRESS_STEP ((UINT64_C(1) << 48) + 512)
 
-/* What lived before the record begins and is freed in it comes to light late: it counts by its number, and this is its event's. */
+/*
+ * Blocks from before the record are found late, when they are freed: they count by their number,
+ * which is that of this event.
+ */
 #define FIRST_SEQ 2u
 
-/* Where such blocks were, nothing says. */
+/* The device of such blocks is unknown. */
 #define DEVICE_BEFORE 0
 
 /* A block that is live. */
 struct live {
     struct import_block block;
     uint64_t seq, time_ns;
-    uint64_t turn; /* which allocation of its thread it was */
+    uint64_t turn; /* number of the allocation within its thread */
     uint64_t told; /* its address in the capture */
     uint32_t place, path, instance;
-    uint32_t next; /* at the same address, of another space; of what is none, the next one */
+    /* the next block at the same address, in another space; for a free entry, the next one */
+    uint32_t next;
     bool is_live;
 };
 
-/* Blocks that are known by their free alone. */
+/* Blocks that are known only by their free. */
 struct before {
     uint64_t bytes, count;
 };
@@ -56,11 +60,11 @@ struct import {
     uint32_t free_live;
     struct keytable addresses; /* -> first of the blocks there, index in lives, NO_LIVE */
     struct keytable told;      /* addresses in the capture that are taken */
-    uint32_t *joined;          /* by space: another one that it is one with, itself */
+    uint32_t *joined;          /* by space: another space that it is one with, or itself */
     size_t joined_count, joined_room;
     uint64_t shared;    /* blocks at addresses that are live in another space */
-    bool has_processes; /* spaces are those, and known from the beginning */
-    /* Then: (address, space) that was told of; (address, 0, 1) of the capture. */
+    bool has_processes; /* spaces are processes, and known from the beginning */
+    /* Then: (address, space) that occurred; (address, 0, 1) for addresses of the capture. */
     struct keytable seen;
 
     struct format_place *places;
@@ -88,7 +92,7 @@ struct import *import_new(int fd, const char *tool, const char *file, const char
     import->free_live = NO_LIVE;
     import->seq = FIRST_SEQ - 1;
     import->header.class_count = MEMCLASS_COUNT;
-    import->header.state = FORMAT_STATE_CLEAN; /* the record is whole, as far as is known */
+    import->header.state = FORMAT_STATE_CLEAN; /* the record is complete, as far as is known */
     (void)snprintf(import->header.rank, sizeof import->header.rank, "%s", rank ? rank : "");
     import_names_setting(&import->names, "mode", "imported");
     import_names_setting(&import->names, "imported_from", tool);
@@ -184,7 +188,7 @@ uint64_t import_shared(const struct import *import)
     return import->shared;
 }
 
-/* What the capture says for an address, that nothing else has there now. */
+/* The address in the capture for an address, which no other block has now. */
 static uint64_t free_address(const struct import *import, uint64_t address)
 {
     while (keytable_find(&import->told, (struct key){address, 0, 0}))
@@ -194,7 +198,10 @@ static uint64_t free_address(const struct import *import, uint64_t address)
 
 /* ---- totals ---- */
 
-/* Figures are kept as if nothing had been live before the record: they may pass below 0 until settle_before. */
+/*
+ * Figures are kept as if no block had been live before the record: they may be below 0 until
+ * settle_before.
+ */
 static bool is_above(uint64_t live, uint64_t peak)
 {
     return (int64_t)live > (int64_t)peak;
@@ -284,7 +291,7 @@ static uint32_t place_number(struct import *import, const struct import_block *b
     return *known;
 }
 
-/* What the place holds, it held at each peak since it changed last. */
+/* A place's current bytes are its share in each peak since its last change. */
 static void settle_place(struct format_place *place, const struct format_high *high)
 {
     if (place->peak == high->number)
@@ -360,7 +367,7 @@ static uint64_t *turn_of(struct import *import, uint32_t thread)
     return &import->turns[thread];
 }
 
-/* A block is live no more; it was `counted` as a free or not. */
+/* Ends a live block; `counted` says whether as a free. */
 static void end_live(struct import *import, uint32_t number, uint32_t thread, bool is_counted)
 {
     struct live *live = &import->lives[number];
@@ -391,7 +398,8 @@ static const struct live *begin_live(struct import *import, const struct import_
     uint64_t told = free_address(import, block->address);
     struct live *live;
 
-    if (number != NO_LIVE) { /* its free is not on record, and the address in the capture says so */
+    /* its free is not recorded, and its address in the capture shows that */
+    if (number != NO_LIVE) {
         import->header.lost.implied_frees++;
         told = import->lives[number].told;
         end_live(import, number, block->thread, false);
@@ -423,7 +431,7 @@ static uint32_t head_of(enum format_event_kind kind, bool by_stream, int device)
     return (uint32_t)kind | flags << 8 | (uint32_t)(uint16_t)device << 16;
 }
 
-/* Has the record told of no block there before? */
+/* Whether the record has had no block there before. */
 static bool is_new_address(const struct import *import, const struct import_block *freed)
 {
     if (import->has_processes)
@@ -439,7 +447,7 @@ static void note_address(struct import *import, const struct import_block *block
     (void)keytable_at(&import->seen, (struct key){told, 0, 1}, 0);
 }
 
-/* Of a block that lived from the beginning until now: nothing may ever have been there. */
+/* For a block that lived from the beginning until now: an address that was never used. */
 static uint64_t unused_address(const struct import *import, uint64_t address)
 {
     while (keytable_find(&import->seen, (struct key){address, 0, 1})
@@ -477,7 +485,7 @@ void import_before(struct import *import, const struct import_block *block)
     import->known_before += block->size;
 }
 
-/* A block that the record does not have the birth of. */
+/* Frees a block whose birth is not in the record. */
 static void free_before(struct import *import, int device, uint64_t size)
 {
     uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
@@ -555,7 +563,7 @@ void import_reserved(struct import *import, int device, uint64_t bytes)
 
 /* ---- failures ---- */
 
-/* The places that hold most of a device, largest first. */
+/* The places that hold most on a device, largest first. */
 static void import_find_holders(const struct import *import, struct format_oom *oom)
 {
     for (size_t i = 0; i < import->place_count; i++) {
@@ -657,7 +665,7 @@ void import_enter(struct import *import, uint32_t thread, uint32_t group, bool i
     put_edge(import, EDGE_ENTER, range);
 }
 
-/* ---- words, and the end ---- */
+/* ---- notes, and the end ---- */
 
 void import_note(struct import *import, unsigned severity, const char *format, ...)
 {
@@ -719,7 +727,7 @@ static void settle_device(struct import *import, int device)
     place->at_peak_count += before->count;
 }
 
-/* What was live when the record began is known now: all figures rise by it. */
+/* All blocks from before the record are known now: all figures rise by their bytes. */
 static void settle_before(struct import *import)
 {
     for (int device = 0; device < (int)FORMAT_DEVICES_MAX; device++)

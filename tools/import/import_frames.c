@@ -22,7 +22,7 @@ static bool import_frames_is_text(struct import_text text, const char *whole)
     return text.length == strlen(whole) && import_frames_begins(text, whole);
 }
 
-/* What follows the last dot of a file's name, "" without one. */
+/* The text after the last dot of a file's name, "" without one. */
 static struct import_text ending_of(struct import_text file)
 {
     for (size_t i = file.length; i > 0 && file.at[i - 1] != '/'; i--)
@@ -31,7 +31,10 @@ static struct import_text ending_of(struct import_text file)
     return (struct import_text){"", 0};
 }
 
-/* Files of Python need not end in .py ("<stdin>", a script in bin), so native ones are told by their endings. */
+/*
+ * Python files need not end in .py ("<stdin>", a script in bin), so native ones are recognised by
+ * their endings.
+ */
 static bool is_native_file(struct import_text file)
 {
     static const char *const endings[] = {"c", "cc", "cpp", "cxx", "cu", "cuh", "h", "hh", "hpp",
@@ -77,7 +80,7 @@ static bool import_frames_is_interpreter(const struct import_frame *frame)
     return false;
 }
 
-/* Where threads begin. */
+/* Frames in which threads begin. */
 static bool is_libc(struct import_text function)
 {
     return import_frames_begins(function, "__libc_") || import_frames_begins(function, "pthread_")

@@ -31,7 +31,10 @@ static uint32_t import_names_text_of(struct import_names *names, const struct im
     return import_names_text(names, text->at, text->length);
 }
 
-/* One code for each line: other tools say on which line a frame is, not how the lines of its function lie. */
+/*
+ * One code object for each line: other tools give the line of a frame, not the lines of its
+ * function.
+ */
 static uint32_t import_names_code_of(struct import_names *names, const struct import_frame *frame)
 {
     struct format_def_pycode def = {

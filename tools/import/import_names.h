@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * import_names.h - the numbers of texts, stacks and threads in a capture that is made of another tool's record.
+ * import_names.h - the numbers of texts, stacks and threads in a capture made from another tool's
+ * record.
  *
- * What is asked for the first time is defined in the capture before its number is returned. Threads: none. Memory: each text, frame
- * and thread once.
+ * An object is defined in the capture at its first query, before its number is returned. Threads:
+ * none. Memory: each text, frame and thread once.
  */
 #ifndef KEDGE_TOOLS_IMPORT_NAMES_H
 #define KEDGE_TOOLS_IMPORT_NAMES_H
@@ -17,7 +18,7 @@ struct import_names {
     struct keytable texts, codes, nodes, threads;
 };
 
-/* 0 for an empty text. Longer ones than 4096 bytes are cut. */
+/* 0 for an empty text. Texts longer than 4096 bytes are cut. */
 uint32_t import_names_text(struct import_names *names, const char *text, size_t length);
 uint32_t import_names_stack(
         struct import_names *names, uint32_t outer, const struct import_frame *frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Logs of Paddle's allocator, GLOG_v=10 (or GLOG_vmodule='auto_growth*=10'), mixed with whatever else the program
- * says:
+ * Logs of Paddle's allocator, GLOG_v=10 (or GLOG_vmodule='auto_growth*=10'), mixed with other
+ * output of the program:
  *
  *     I0721 08:12:01.215407  4711 auto_growth_best_fit_allocator.cc:106] Allocate 3538900 bytes, aligned to 3538944, extra size 0
  *     I0721 08:12:01.215421  4711 auto_growth_best_fit_allocator.cc:166] Not found and reallocate 3538944(0x7f2c40000000), and remaining 0
@@ -9,21 +9,24 @@
  *     I0721 08:12:01.218804  4711 auto_growth_best_fit_allocator.cc:187] Free 3538944 bytes, ptr = 0x7f2c40000000
  *     I0721 08:12:01.219011  4711 auto_growth_best_fit_allocator.cc:234] Free chunk with size 3538944
  *
- * These five say all that is needed. Alloc and Free have the size that the allocator rounds to; what the program asked for stands
- * in the thread's line before (Paddle 2.6 and later). "Not found" and "Free chunk" are what the allocator holds. Neither device nor
- * stream is said. auto_growth_best_fit_allocator_v2.cc and zero_fragmentation_allocator.cc write the same lines. The line numbers
- * differ from version to version, so they are not looked at.
+ * These five lines have all the data. Alloc and Free have the size that the allocator rounds to;
+ * the requested size is in the thread's line before (Paddle 2.6 and later). "Not found" and "Free
+ * chunk" give the memory that the allocator holds. Device and stream are not in the log.
+ * auto_growth_best_fit_allocator_v2.cc and zero_fragmentation_allocator.cc write the same lines.
+ * The line numbers differ from version to version, so they are ignored.
  *
- * Where memory runs out, stream_safe_cuda_allocator.cc says how much was asked for, what it does about it, and then that no more
- * could be done. Above it, retry_allocator.cc waits and asks once more: a request may fail twice.
+ * When memory runs out, stream_safe_cuda_allocator.cc writes the requested size, its attempts to
+ * free memory, and then the failure. Above it, retry_allocator.cc waits and asks once more: a
+ * request may fail twice.
  *
  *     I0721 08:12:02.100005  4711 stream_safe_cuda_allocator.cc:195] Allocation failed when allocating 8589934592 bytes
  *     I0721 08:12:02.100052  4711 stream_safe_cuda_allocator.cc:247] Release 0 bytes memory from all streams
  *     I0721 08:12:02.100055  4711 auto_growth_best_fit_allocator.cc:70] Allocate 8589934592 bytes, aligned to 8589934592
  *     I0721 08:12:02.130121  4711 stream_safe_cuda_allocator.cc:200] Still allocation failed after release memory from all streams
  *
- * A line of the logger is read wherever it begins: behind a progress bar or another text that has no end of its own, behind the prefix
- * of a launcher, in colour. What a launcher puts before each line says which process wrote it:
+ * A line of the logger is read wherever it begins: after a progress bar or another text without a
+ * line end, after the prefix of a launcher, in colour. A launcher's prefix of each line names the
+ * process that wrote it:
  *
  *     0: I0721 ...                             srun -l
  *     [1,0]<stderr>:I0721 ...                  mpirun --tag-output
@@ -31,13 +34,13 @@
  *     [pod/train-0/main] 2026-07-21T08:12:01.215407123Z I0721 ...    kubectl logs --prefix --timestamps
  *     [pod/train-0/main] [default0]:I0721 ...                        one within the other
  *
- * Without it, threads are of one process where one frees what the other has allocated. Where an
- * address is live twice, of threads of which nothing says that they are, they are of two. That is
- * known at the end: of several processes the log is read once more, and each is a device of the
+ * Without a prefix, threads are of one process if one frees a block that the other has allocated.
+ * If an address is live twice, in threads not shown to be of one process, they are of two. That is
+ * known at the end: with several processes the log is read once more, and each is a device of the
  * capture.
  *
- * All other lines may be anchors (tracker/where/loglines.h). A line without the logger's prefix belongs to no known thread: what it opens
- * holds for every thread that has nothing open.
+ * All other lines may be anchors (tracker/where/loglines.h). A line without the logger's prefix
+ * belongs to no known thread: a range that it opens applies to every thread without an open range.
  */
 #include "tools/import/import.h"
 
@@ -54,23 +57,23 @@
 #include "tools/base/vec.h"
 #include "tracker/format/format.h"
 
-#define BUFFER_BYTES (1u << 18) /* a longer line is cut, and what is cut off is passed over */
+#define BUFFER_BYTES (1u << 18) /* a longer line is cut, and its rest is skipped */
 #define NOBODY       0u /* the thread of lines without a prefix: no thread has this number */
 #define DAY_SECONDS  86400
 #define PREFIX_MAX   128u
 #define HEAD_MAX \
     512u /* bytes from the beginning of a logger's line to the end of its file's name */
 
-/* What a thread asked for, until the line with the address comes. */
+/* A request of a thread, until the line with the address comes. */
 struct request {
     uint64_t size, aligned;
-    uint64_t failed; /* what could not be had at once */
+    uint64_t failed; /* bytes that were not available at once */
 };
 
-/* Dates without a year: which one it is, from the first one of the log, counted from 0. */
+/* Finds the year of dates without one, from the first date of the log, counted from 0. */
 struct year {
     unsigned number, month;
-    unsigned leap; /* the one that has a 29 February, from 1; 0 = none */
+    unsigned leap; /* the year that has a 29 February, from 1; 0 = none */
 };
 
 struct log {
@@ -80,20 +83,20 @@ struct log {
     size_t request_count, request_room;
     uint64_t *held; /* by process */
     size_t held_count, held_room;
-    bool is_held_known; /* the log says what the allocator takes from the driver */
-    uint64_t blocks;    /* lines that tell of one */
-    uint64_t silent;    /* lines of the allocator that say nothing that is read here */
-    uint64_t grown;     /* lines on what it holds */
-    uint64_t others;    /* lines of other allocators, the file of the first of them */
+    bool is_held_known; /* the log has the allocator's requests to the driver */
+    uint64_t blocks;    /* lines about a block */
+    uint64_t silent;    /* lines of the allocator without relevant data */
+    uint64_t grown;     /* lines about held memory */
+    uint64_t others;    /* lines of other allocators, and the file of the first of them */
     char other[64];
-    char day[9]; /* digits of the last date, and when it began */
+    char day[9]; /* digits of the last date, and its begin */
     uint64_t day_began;
     struct year year;
-    struct keytable prefixes; /* what launchers put before lines -> number, from 0 */
+    struct keytable prefixes; /* launchers' prefixes of lines -> number, from 0 */
     struct vec_texts names;   /* of the prefixes */
-    struct keytable spaces;   /* (is one, number of the prefix or the thread) -> number */
+    struct keytable spaces;   /* (has a prefix, number of the prefix or the thread) -> number */
     struct log_space {
-        uint64_t thread; /* as the log has it: the first one */
+        uint64_t thread; /* the first one in the log */
         uint32_t prefix;
     } * space;
     size_t space_count, space_room;
@@ -108,14 +111,14 @@ struct log {
     const char *bad_what;
 };
 
-/* One line of a logger; `message` is what it says. */
+/* One line of a logger, with its message. */
 struct glog {
     const char *begin, *file, *message, *end;
     size_t file_length;
     uint64_t thread, time_ns;
 };
 
-/* ---- a line's parts; each takes one and returns what is behind it, NULL: it is something else  */
+/* ---- a line's parts; each function takes one and returns the rest, NULL: another text */
 
 static const char *take_digits(const char *at, const char *end, size_t count, uint64_t *ret)
 {
@@ -187,8 +190,11 @@ static const char *take_time(const char *at, const char *end, uint64_t *ret_ns)
     return at;
 }
 
-/* Days from the beginning of the first year to a date without a year. From December to January a year passes; a line of another thread
- * may come late. A year that has a 29 February has a day more from there on. */
+/*
+ * Days from the beginning of the first year to a date without a year. From December to January a
+ * year passes; a line of another thread may come late. From a 29 February on, that year has a day
+ * more.
+ */
 static uint64_t days_to(struct year *year, unsigned month, unsigned day)
 {
     static const unsigned before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
@@ -206,7 +212,7 @@ static uint64_t days_to(struct year *year, unsigned month, unsigned day)
                             || (year->number + 1 == year->leap && month > 2)));
 }
 
-/* When a date began, in seconds since 1970, or since the beginning of a year that is not known. */
+/* The begin of a date, in seconds since 1970, or since the beginning of an unknown year. */
 static uint64_t day_began(struct log *log, uint64_t date, bool has_year)
 {
     unsigned month = (unsigned)(date / 100 % 100);
@@ -223,7 +229,7 @@ static uint64_t day_began(struct log *log, uint64_t date, bool has_year)
     return began > 0 ? (uint64_t)began : 0;
 }
 
-/* Month and day, in later versions behind the year. */
+/* Month and day, in later versions after the year. */
 static const char *take_day(struct log *log, const char *at, const char *end, uint64_t *ret_ns)
 {
     size_t digits = 0;
@@ -295,9 +301,9 @@ static bool is_of_allocator(const struct glog *glog)
     return false;
 }
 
-/* ---- where a line begins ---- */
+/* ---- the begin of a line ---- */
 
-/* "ESC [0;32m", as the colours of a terminal are */
+/* "ESC [0;32m", a colour of a terminal */
 static const char *take_colour(const char *at, const char *end)
 {
     at = import_paddle_take_text(at, end, "\033[");
@@ -319,7 +325,10 @@ static const char *take_timestamp(const char *at, const char *end)
     return import_paddle_take_text(at, end, " ");
 }
 
-/* "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; the part that names the process ends at *ret_name_end. */
+/*
+ * "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; the part that names the process
+ * ends at *ret_name_end.
+ */
 static const char *take_process(const char *at, const char *end, const char **ret_name_end)
 {
     const char *close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
@@ -349,12 +358,12 @@ static const char *take_marks(const char *at, const char *end)
     return at;
 }
 
-/* One launcher may start another: up to so many names stand before a line. */
+/* One launcher may start another: most names before a line. */
 #define NAMES_MAX 3u
 
 /*
- * What stands behind the first `count` names of a line, and these, with blanks between them; NULL:
- * there are not so many.
+ * The text after the first `count` names of a line, and these names, with blanks between them;
+ * NULL: there are fewer.
  */
 static const char *take_names(
         const char *at, const char *end, unsigned count, char ret_name[static PREFIX_MAX])
@@ -379,8 +388,8 @@ static const char *take_names(
 }
 
 /*
- * Takes what launchers and a terminal put before a line; who wrote it. What looks like a process's
- * name is one if a line of the logger is behind it, here or earlier.
+ * Takes the prefixes of launchers and terminals; finds the process that wrote the line. A possible
+ * name of a process counts if a line of the logger follows it, here or earlier.
  */
 static const char *take_launcher(struct log *log, const char *line, const char *end)
 {
@@ -404,7 +413,7 @@ static const char *take_launcher(struct log *log, const char *line, const char *
     return at;
 }
 
-/* The logger's line whose file's name holds `inside`, no earlier than `from`. */
+/* The logger's line whose file's name contains `inside`, at `from` or later. */
 static bool find_head(struct log *log, const char *from, const char *inside, const char *end,
         struct glog *ret_glog)
 {
@@ -418,7 +427,7 @@ static bool find_head(struct log *log, const char *from, const char *inside, con
     return false;
 }
 
-/* ---- what the allocator says ---- */
+/* ---- messages of the allocator ---- */
 
 static struct request *request_of(struct log *log, uint32_t thread)
 {
@@ -427,7 +436,7 @@ static struct request *request_of(struct log *log, uint32_t thread)
     return &log->requests[thread];
 }
 
-/* The first place is told at the end, the others are counted. */
+/* The first place is printed at the end, the others are counted. */
 static void tell_bad(struct log *log, size_t column, const char *what)
 {
     import_bad(log->job->import);
@@ -447,7 +456,7 @@ static void tell_other(struct log *log, const struct glog *glog)
                 (int)(name.length < sizeof log->other ? name.length : sizeof log->other), name.at);
 }
 
-/* "allocator.cc:178] Free ": what stood before it is lost, or is part of another line. */
+/* "allocator.cc:178] Free ": its beginning is lost, or is part of another line. */
 static bool is_headless(const char *at, const char *end)
 {
     const char *message;
@@ -460,7 +469,7 @@ static bool is_headless(const char *at, const char *end)
             || import_paddle_take_text(message, end, "Free ");
 }
 
-/* The next line of the allocator, no earlier than `from`. */
+/* The next line of the allocator, at `from` or later. */
 static bool find_message(
         struct log *log, const char *line, const char *from, const char *end, struct glog *ret_glog)
 {
@@ -495,12 +504,13 @@ static const char *take_block(
     }
     at = import_paddle_take_text(at, end, "0x") ? at + 2 : at;
     at = import_paddle_take_number(at, end, 16, ret_address);
-    if (at && at < end && isalnum((unsigned char)*at)) /* a text follows at once: where? */
+    /* another text follows directly: the number may be cut */
+    if (at && at < end && isalnum((unsigned char)*at))
         return NULL;
     return at && (*ret_size <= INT64_MAX) ? at : NULL;
 }
 
-/* Threads of one process prove to be so; those that a launcher names are known. */
+/* Threads must prove to be of one process; with a launcher's names the processes are known. */
 static uint32_t space_of(struct log *log, const struct glog *glog, uint32_t thread)
 {
     struct key key = {log->prefix != 0, log->prefix ? log->prefix : thread, 0};
@@ -512,7 +522,7 @@ static uint32_t space_of(struct log *log, const struct glog *glog, uint32_t thre
     return space;
 }
 
-/* The process and its device, where there are several. */
+/* The process and its device, if there are several. */
 static struct import_block import_paddle_block_of(
         struct log *log, const struct glog *glog, uint32_t thread)
 {
@@ -576,8 +586,10 @@ static bool told_free(struct log *log, const struct glog *glog, const char *at, 
     return true;
 }
 
-/* "3538900 bytes, aligned to 3538944"; its other form, "... from chunk size", says nothing that Alloc does not say. A request that
- * failed is tried again with such a line, so what failed stays. */
+/*
+ * "3538900 bytes, aligned to 3538944"; its other form, "... from chunk size", adds nothing to
+ * Alloc. A request that failed is tried again with such a line, so its failure is kept.
+ */
 static bool told_request(struct log *log, const struct glog *glog, const char *at, uint32_t thread)
 {
     struct request *request = request_of(log, thread);
@@ -593,7 +605,7 @@ static bool told_request(struct log *log, const struct glog *glog, const char *a
     return true;
 }
 
-/* What the process of this line holds from the driver. */
+/* Bytes that the process of this line holds from the driver. */
 static uint64_t *import_paddle_held_of(struct log *log, const struct import_block *of)
 {
     size_t process = log->job->processes.count ? of->space : 0;
@@ -648,7 +660,7 @@ static bool told_oom(struct log *log, const struct glog *glog, const char *at, u
     return true;
 }
 
-/* Threads of two processes may have one number, on two machines. */
+/* Threads of two processes may have the same number, on two machines. */
 static uint32_t import_paddle_thread_of(const struct log *log, const struct glog *glog)
 {
     return import_thread(log->job->import, glog->thread ^ (uint64_t)log->prefix << 32);
@@ -710,7 +722,7 @@ static void read_anchor(struct log *log, const char *line, size_t length, const 
     }
 }
 
-/* What is no line of the allocator, as a terminal shows it: what stands before a CR is written over. */
+/* A line that is not the allocator's, as a terminal shows it: text before a CR is overwritten. */
 static void read_text(struct log *log, const char *text, const char *end)
 {
     const char *last = memrchr(text, '\r', (size_t)(end - text));
@@ -722,7 +734,7 @@ static void read_text(struct log *log, const char *text, const char *end)
     read_anchor(log, text, (size_t)(end - text), is_glog ? &glog : NULL);
 }
 
-/* Without the end of a line of a terminal: CR, and the colour that ends one. */
+/* Without a terminal's line end: CR, and the sequence that ends a colour. */
 static const char *import_paddle_trim(const char *line, const char *end)
 {
     static const char *const ends[] = {"\r", "\033[m", "\033[0m"};
@@ -759,7 +771,10 @@ static void import_paddle_read_line(void *self, const char *line, size_t length)
         progress_step(log->done_bytes, log->all_bytes);
 }
 
-/* Lines of the buffer, which has `length` bytes; returns how many are left over, at its beginning. */
+/*
+ * Processes the lines of the buffer, which has `length` bytes; returns the bytes that are left,
+ * moved to its beginning.
+ */
 static size_t read_buffer(struct log *log, char *buffer, size_t length, bool *io_is_cut)
 {
     char *at = buffer;
@@ -782,7 +797,7 @@ static size_t read_buffer(struct log *log, char *buffer, size_t length, bool *io
     return (size_t)(end - at);
 }
 
-/* The last line may lack its end: a log that was cut off. Then it is none. */
+/* The last line may lack its end, if the log was cut off. Then it is ignored. */
 static int read_lines(struct log *log)
 {
     char *buffer = vec_new(BUFFER_BYTES, 1);
@@ -803,7 +818,7 @@ static int read_lines(struct log *log)
     return CMD_BAD;
 }
 
-/* No line tells of a block: what there is instead. */
+/* No line is about a block: prints what the log has instead. */
 static int tell_nothing(const struct log *log)
 {
     const char *path = log->job->path;
@@ -838,7 +853,7 @@ static int tell_nothing(const struct log *log)
 
 /* ---- several processes ---- */
 
-/* The process that a space is of, a new one where none of its kin has one yet. */
+/* The process of a space; a new one if no related space has one yet. */
 static uint32_t process_of(struct log *log, struct keytable *numbers, uint32_t space)
 {
     struct import_processes *processes = &log->job->processes;
@@ -856,7 +871,7 @@ static uint32_t process_of(struct log *log, struct keytable *numbers, uint32_t s
 }
 
 /*
- * The last number in "0", "[1,0]" and "[default0]" is the rank; of a pod's name it may be anything.
+ * The last number in "0", "[1,0]" and "[default0]" is the rank; in a pod's name it may be anything.
  * -1: there is none.
  */
 static int rank_in(const char *name)
@@ -877,7 +892,7 @@ static int rank_in(const char *name)
     return (int)rank;
 }
 
-/* A rank's device has its number, where each has one. */
+/* A rank's device gets the rank's number, if each has one. */
 static void number_devices(struct import_processes *processes)
 {
     uint32_t is_taken = 0;
@@ -892,7 +907,7 @@ static void number_devices(struct import_processes *processes)
         processes->list[i].device = rank_in(processes->list[i].name);
 }
 
-/* Do these two have a block each at one address, at one time? */
+/* Whether these two have a block each at one address, at one time. */
 static bool are_apart(const struct log *log, uint32_t one, uint32_t other)
 {
     const struct import_processes *processes = &log->job->processes;
@@ -915,7 +930,7 @@ static bool all_apart(const struct log *log)
     return true;
 }
 
-/* Who wrote what; false: one process, as far as the log tells. */
+/* Finds the processes; false: only one, as far as the log shows. */
 static bool find_processes(struct log *log)
 {
     struct import_processes *processes = &log->job->processes;

@@ -6,7 +6,7 @@
 
 #include "tools/base/vec.h"
 
-/* As tracker/where/anchor.h has them. */
+/* As in tracker/where/anchor.h. */
 #define NAME_MAX_BYTES 255u
 #define PATH_MAX_BYTES 1023u
 

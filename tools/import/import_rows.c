@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Csv files of allocations and logs of RMM, as steps.h reads them: with the figures that they have without an import. Of a log of RMM
- * what cannot be read is passed over and counted; a csv, which is made for kedge, is refused.
+ * Csv files of allocations and logs of RMM, read by steps.h: with the same figures as without an
+ * import. Invalid lines of a log of RMM are skipped and counted; an invalid csv, which is made for
+ * kedge, is refused.
  */
 #include "tools/import/import.h"
 
@@ -16,7 +17,7 @@
 
 #define THREAD 1u
 
-/* Rows have ids: a block gets the least address that is free, so that few are in use. */
+/* Rows have ids: a block gets the lowest free address, so that few are in use. */
 struct slots {
     uint64_t *address; /* by block */
     uint64_t *unused;
@@ -29,7 +30,7 @@ static uint64_t take_address(struct slots *slots)
     return slots->unused_count ? slots->unused[--slots->unused_count] : ++slots->last;
 }
 
-/* A stream is told by its number in the file: 0 is the default one. */
+/* A stream is identified by its number in the file: 0 is the default one. */
 static uint64_t import_rows_stream_of(const struct steps *steps, uint32_t index)
 {
     uint64_t handle = steps->streams[index];

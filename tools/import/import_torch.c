@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Snapshots of PyTorch: torch.cuda.memory._dump_snapshot, or pickle.dump of torch.cuda.memory._snapshot(), or of
- * torch.cuda.memory_snapshot(), which is the list of segments alone.
+ * Snapshots of PyTorch: torch.cuda.memory._dump_snapshot, or pickle.dump of
+ * torch.cuda.memory._snapshot(), or of torch.cuda.memory_snapshot(), which is the list of segments
+ * alone.
  *
- * `segments` is what there is at the end, `device_traces` is what happened before, as far as the ring had room; a snapshot may lack
- * it. What is live at the end, or freed in the trace, and was not allocated in it, was live before. Figures are those of tensors: an
- * allocation is `alloc`, with the size that was asked for, a free is `free_requested`; `free_completed`, when the last stream has
- * passed, says nothing more of such a block, and is the free of one that had no `free_requested`.
+ * `segments` is the state at the end, `device_traces` has the events before, as far as the ring had
+ * room; a snapshot may lack it. A block that is live at the end, or freed in the trace, without an
+ * allocation in the trace was live before. Figures are those of tensors: an allocation is `alloc`,
+ * with the size that was asked for, a free is `free_requested`; `free_completed`, when the last
+ * stream has passed, adds nothing for such a block, and is the free of a block without
+ * `free_requested`.
  *
  * Up to PyTorch 2.0 a block has its stack and the size that was asked for in history[0].
  */
@@ -25,16 +28,16 @@
 #include "tools/import/pickle.h"
 #include "tracker/format/format.h"
 
-#define DEVICES_MAX 64u /* more are no devices */
+#define DEVICES_MAX 64u /* larger numbers are no devices */
 #define THREAD      1u  /* a snapshot does not name threads */
 #define GROUP       0u  /* of external_annotations */
 #define STACK_MAX   128u
-#define TIME_MAX    (INT64_MAX / 1000) /* us: the last moment that there is */
+#define TIME_MAX    (INT64_MAX / 1000) /* us: the latest possible moment */
 
-/* What the trace says of an address that it names, where it ends. */
+/* Last state of an address in the trace. */
 #define MARK_DEAD 0u
 #define MARK_LIVE 1u
-#define MARK_NEW  2u /* nothing yet */
+#define MARK_NEW  2u /* no event yet */
 
 /* The records of one list, in the order of time, and the next of them. */
 struct line {
@@ -60,10 +63,10 @@ struct snapshot {
     unsigned device_count;
     struct keytable live;    /* (address, device) -> MARK_* */
     struct keytable stacks;  /* number of a list of frames -> stack */
-    struct keytable streams; /* (device, handle) -> number among those of the device */
+    struct keytable streams; /* (device, handle) -> number within the device */
     struct early *early;
     size_t early_count, early_room;
-    uint64_t unknown; /* records of actions that are not known here */
+    uint64_t unknown; /* records of unknown actions */
 };
 
 static int wrong(const struct snapshot *s, const char *what)
@@ -104,9 +107,9 @@ static bool is_action(
     return pickle_is(import_torch_get(s, record, "action"), action);
 }
 
-/* ---- what a record says ---- */
+/* ---- parts of a record ---- */
 
-/* Outermost first, so that equal outer parts are one. */
+/* Outermost first, so that equal outer parts are shared. */
 static uint32_t import_torch_stack_of(struct snapshot *s, const struct pickle_value *frames)
 {
     size_t count;
@@ -134,7 +137,7 @@ static uint32_t import_torch_stack_of(struct snapshot *s, const struct pickle_va
     return *known = stack;
 }
 
-/* The default stream is the first of its device, the others are numbered as they come. */
+/* The default stream is the first of its device, the others are numbered in order of appearance. */
 static uint64_t import_torch_stream_of(
         struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
@@ -168,7 +171,7 @@ static bool is_size(uint64_t size)
     return size <= INT64_MAX;
 }
 
-/* ---- what was live before the trace ---- */
+/* ---- blocks from before the trace ---- */
 
 static void add_early(
         struct snapshot *s, const struct import_block *block, const struct pickle_value *frames)
@@ -177,7 +180,7 @@ static void add_early(
         VEC_PUSH(s->early, s->early_count, s->early_room) = (struct early){*block, frames};
 }
 
-/* Does this device say when a free was asked for? PyTorch does. */
+/* Whether the device's trace has requests of frees, as PyTorch's have. */
 static bool has_requests(const struct snapshot *s, unsigned device)
 {
     const struct line *line = &s->devices[device];
@@ -188,8 +191,10 @@ static bool has_requests(const struct snapshot *s, unsigned device)
     return false;
 }
 
-/* Allocations and frees leave their mark; a free of what has none is of a block that lived before. Where frees are asked for, one that
- * is completed and was not asked for on record was asked for before. */
+/*
+ * Allocations and frees set a mark; a free without one is of a block that lived before. If requests
+ * of frees are recorded, a completed free without a recorded request was requested before.
+ */
 static void look_at_trace(struct snapshot *s, unsigned device)
 {
     const struct line *line = &s->devices[device];
@@ -283,9 +288,9 @@ static void tell_early(struct snapshot *s)
     }
 }
 
-/* ---- what the allocator held ---- */
+/* ---- memory held by the allocator ---- */
 
-/* What a record adds to the memory that is held, as a number that may be below 0. */
+/* The change of held memory by a record, as a number that may be below 0. */
 static uint64_t grown_by(const struct snapshot *s, const struct pickle_value *record)
 {
     uint64_t size = import_torch_number_of(s, record, "size", 0);
@@ -297,13 +302,13 @@ static uint64_t grown_by(const struct snapshot *s, const struct pickle_value *re
     return 0;
 }
 
-/* Held at the end, less what the trace adds. */
+/* Bytes held at the end, less the changes in the trace. */
 static void tell_reserved_before(struct snapshot *s)
 {
     for (unsigned device = 0; device < s->device_count; device++) {
         for (size_t i = 0; i < s->devices[device].count; i++)
             s->reserved[device] -= grown_by(s, &s->devices[device].at[i]);
-        if (!is_size(s->reserved[device])) /* the trace does not fit to the segments */
+        if (!is_size(s->reserved[device])) /* the trace does not match the segments */
             s->reserved[device] = 0;
         if (s->reserved[device])
             import_reserved(s->job->import, (int)device, s->reserved[device]);
@@ -344,7 +349,7 @@ static void tell_block(struct snapshot *s, const struct pickle_value *record, un
     } else if (import_is_live(s->job->import, block.address, block.space)) {
         import_free(s->job->import, &block);
     } else if (is_action(s, record, "free_requested")) {
-        import_bad(s->job->import); /* once more, of what is free */
+        import_bad(s->job->import); /* once more, for the free bytes */
     }
 }
 
@@ -414,7 +419,7 @@ static unsigned earliest(const struct snapshot *s)
     return best;
 }
 
-/* A range holds what has the time of its beginning or of its end. */
+/* A range includes records with the time of its beginning or of its end. */
 static bool is_note_next(const struct snapshot *s, unsigned device)
 {
     uint64_t note = import_torch_time_of(s, &s->notes);
@@ -460,7 +465,10 @@ static void tell_trace(struct snapshot *s)
 
 /* ---- the file ---- */
 
-/* What there is at the end: the list of segments is the snapshot itself, or a part of it. NULL: it is none. */
+/*
+ * The state at the end: the list of segments is the snapshot itself, or a part of it. NULL:
+ * neither.
+ */
 static const struct pickle_value *find_segments(const struct snapshot *s)
 {
     const struct pickle_value *root = &s->pickle.root;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that are given to kedge import and are none of what it reads: a snapshot in a box, in another form, another tool's file. */
+/*
+ * Recognises files that kedge import cannot read: a packed snapshot, one in another form, another
+ * tool's file.
+ */
 #include "tools/import/import.h"
 
 #include <string.h>

@@ -15,8 +15,8 @@
 
 struct machine {
     const unsigned char *bytes;
-    size_t length, at; /* `at`: behind what was read */
-    size_t began;      /* where the instruction began */
+    size_t length, at; /* `at`: the first byte that was not read */
+    size_t began;      /* the begin of the instruction */
     struct pickle *pickle;
     struct pickle_error *error;
     struct pickle_value *stack, *memo;
@@ -46,7 +46,7 @@ static int cut_off(struct machine *m)
     return pickle_refuse(m, "the pickle ends here, in the middle");
 }
 
-/* The next bytes, NULL: they are not there. */
+/* The next bytes, NULL: there are fewer. */
 static const unsigned char *take_bytes(struct machine *m, uint64_t length)
 {
     const unsigned char *bytes = m->bytes + m->at;
@@ -59,7 +59,7 @@ static const unsigned char *take_bytes(struct machine *m, uint64_t length)
     return bytes;
 }
 
-/* A number without a sign, lowest byte first. */
+/* An unsigned number, lowest byte first. */
 static int pickle_take_number(struct machine *m, unsigned bytes, uint64_t *ret)
 {
     const unsigned char *at = take_bytes(m, bytes);
@@ -78,7 +78,7 @@ static int pickle_push(struct machine *m, struct pickle_value value)
     return 0;
 }
 
-/* How low the stack may be taken down: to the last mark. */
+/* The height that the stack must keep: that of the last mark. */
 static size_t floor_of(const struct machine *m)
 {
     return m->mark_count ? m->marks[m->mark_count - 1] : 0;
@@ -98,7 +98,7 @@ static struct pickle_value new_list(struct machine *m, enum pickle_kind kind)
     return (struct pickle_value){.kind = kind, .u.list = (uint32_t)(pickle->list_count - 1)};
 }
 
-/* Puts the values from `first` on into a container, in one piece of memory that fits where it is empty. */
+/* Moves the values from `first` on into a container; an empty one gets memory of the exact size. */
 static int pickle_fill(struct machine *m, const struct pickle_value *into, size_t first)
 {
     struct pickle_list *list = &m->pickle->lists[into->u.list];
@@ -166,7 +166,7 @@ static int op_int(struct machine *m, unsigned bytes)
                                  .kind = PICKLE_INT, .u.number = (int32_t)(uint32_t)number});
 }
 
-/* Two's complement of any length, behind a length of `bytes` bytes. */
+/* Two's complement of any length, after a length of `bytes` bytes. */
 static int op_long(struct machine *m, unsigned bytes)
 {
     uint64_t length;
@@ -257,7 +257,7 @@ static int op_collect(struct machine *m, unsigned kind)
     return r < 0 ? r : pickle_push(m, list);
 }
 
-/* The container below the values from `first` on takes them. */
+/* The values from `first` on go into the container below them. */
 static int put_into(struct machine *m, enum pickle_kind kind, size_t first)
 {
     struct pickle_value into;
@@ -308,7 +308,7 @@ static int op_pop_mark(struct machine *m, unsigned number)
     return pop_mark(m, &m->stack_count);
 }
 
-/* Names the value on top by a number; writers count from 0 on. */
+/* Stores the top value under a number; writers count from 0 on. */
 static int put_memo(struct machine *m, uint64_t number)
 {
     int r = need(m, 1);
@@ -362,7 +362,7 @@ static int op_frame(struct machine *m, unsigned bytes)
 {
     uint64_t length;
 
-    return pickle_take_number(m, bytes, &length); /* for readers of streams */
+    return pickle_take_number(m, bytes, &length); /* the length is for readers of streams */
 }
 
 static int op_stop(struct machine *m, unsigned number)
@@ -379,10 +379,10 @@ static int op_stop(struct machine *m, unsigned number)
     return 0;
 }
 
-/* The names are those of Python's pickletools. */
+/* Named as in Python's pickletools. */
 static const struct {
     const char *name;
-    int (*run)(struct machine *m, unsigned argument); /* NULL: it would need code of Python */
+    int (*run)(struct machine *m, unsigned argument); /* NULL: it would need Python code */
     unsigned argument;
 } instructions[256] = {
         [0x80] = {"PROTO", op_proto, 1},

@@ -5,8 +5,8 @@
  * A pure function of the request and the environment: `kedge run` and `verify` start
  * programs with it, and tests call it without starting anything.
  *
- *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once, but before an object
- *                    that answers look-ups itself (quota libraries do), which would hide it; other
+ *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once, but before an
+ *                    object that answers look-ups itself (quota libraries do), hiding it; other
  *                    copies of libkedge.so are removed. For a program whose DT_RPATH would take
  *                    precedence over LD_LIBRARY_PATH the simulated runtime is appended. Nothing is
  *                    preloaded into a program of another C library

@@ -6,7 +6,7 @@
  * process to a capture. That works for containers too, where the pid in the file differs from the
  * pid here.
  *
- *     PID ─► its mapped captures, else those of its descendants     FILE ─► the process that maps it
+ *     PID ─► its mapped captures, else those of its descendants   FILE ─► its process
  *
  * Threads: none. Memory: vec.h.
  */

@@ -5,7 +5,7 @@
  *     call site of a late free  its anchor, and that of the exit    size and turn
  *     p:FILE:FUNCTION           SOT_CALL_*, digits folded           all
  *     p:FILE:FUNCTION:LINE      SOT_CALL_17 as it is, if folding    ranges of sizes
- *     c:NATIVE STACK            matches other blocks                ranges of nth, for all sizes or one,
+ *     c:NATIVE STACK            matches other blocks                ranges of nth; all sizes or one;
  *                                                                   not if several threads ask in one
  *                                                                   instance of an anchor
  *
