@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuda_abi.h - the part of CUDA's binary interface that we speak, in our own words.
+ * cuda_abi.h - the part of CUDA's binary interface that kedge uses, in our own words.
  *
  * kedge is built where there is no CUDA toolkit, and it must call and answer functions by their
  * real symbols (`cuMemAlloc_v2`, `cuMemAllocAsync_ptsz`), which the toolkit's headers hide behind
@@ -10,9 +10,9 @@
  * the one that a program means.
  *
  * Where versions of CUDA differ, each form is a symbol of its own in the driver and declared as
- * such. What kedge itself neither calls nor hooks is not here: tests/sim/base/program_abi.h has the
- * rest of what the tests and the simulated device speak. Of enumerations only the values are here
- * that somebody uses.
+ * such. Functions that kedge neither calls nor hooks are not declared: tests/sim/base/program_abi.h
+ * has the others that the tests and the simulated device use. Of enumerations only the values in
+ * use are declared.
  *
  * With KEDGE_ABI_PROTOTYPES_ONLY the types are left out: a test includes the toolkit's own headers
  * (with __CUDA_API_VERSION_INTERNAL) and then this one, and a wrong prototype does not compile.
@@ -176,7 +176,7 @@ typedef enum CUevent_flags_enum {
     CU_EVENT_DISABLE_TIMING = 0x2, CU_EVENT_INTERPROCESS = 0x4,
 } CUevent_flags;
 
-/* Enumerations of CUDA's whose values are the program's affair. */
+/* Enumerations of CUDA whose values only the program uses. */
 typedef unsigned int CUmemRangeHandleType;
 typedef unsigned int CUgraphExecUpdateResult;
 typedef unsigned int CUmemcpySrcAccessOrder;
@@ -191,7 +191,7 @@ typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
 
-/* An enumeration of CUDA's with many values. */
+/* An enumeration of CUDA with many values. */
 typedef int CUdevice_attribute;
 enum {
     CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT = 14,
@@ -311,7 +311,7 @@ typedef enum CUmemcpy3DOperandType_enum {
 
 /* ---- driver: structures --------------------------------------------------------------------- */
 
-/* What kedge passes on unread. */
+/* Types that kedge passes on unread. */
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
@@ -661,7 +661,7 @@ typedef struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st {
     unsigned int flags;
 } CUDA_BATCH_MEM_OP_NODE_PARAMS_v1, CUDA_BATCH_MEM_OP_NODE_PARAMS, CUDA_BATCH_MEM_OP_NODE_PARAMS_v2;
 
-/* One node of any type (12.2 on). What kedge does not look into is named by its size only. */
+/* One node of any type (12.2 on). Members that kedge does not read have only a size. */
 typedef struct CUgraphNodeParams_st {
     CUgraphNodeType type;
     int reserved0[3];
@@ -725,9 +725,7 @@ typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
 
 /* ---- driver: types that older toolkits lack ------------------------------------------------- */
 
-/*
- * Compared with the newest headers by tests/abi (abi_newest.def); an older toolkit is given ours.
- */
+/* Compared with the newest headers by tests/abi (abi_newest.def); an older toolkit gets ours. */
 #if !defined CUDA_VERSION || CUDA_VERSION < 12060
 typedef struct CUmemDecompressParams_st {
     size_t srcNumBytes;
@@ -779,7 +777,7 @@ typedef struct CUDA_FABRIC_COPY_BATCH_OP_st {
     unsigned int flags;
 } CUDA_FABRIC_COPY_BATCH_OP;
 
-/* Members of CUgraphNodeParams' union since 13.4 and 13.5, which lie where `reserved1` begins. */
+/* Members of CUgraphNodeParams' union since 13.4 and 13.5, at the offset of `reserved1`. */
 typedef struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st {
     size_t count;
     CUdeviceptr *dsts;
@@ -803,7 +801,7 @@ typedef struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st {
 
 #pragma GCC visibility push(default)
 
-/* One for each row of hooks.def: what kedge hooks and what it calls. */
+/* One for each row of hooks.def: the functions that kedge hooks or calls. */
 #define HOOK(symbol, name, from, to, per_thread, family, params) CUresult symbol params;
 #define CALL(symbol, params)                                     CUresult symbol params;
 #include "preload/base/hooks.def"

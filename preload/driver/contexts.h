@@ -180,15 +180,15 @@ static inline uint64_t stream_told(const struct stream *stream)
  *     copy to the host on the default stream ─ X freed on B1 ─ the program waits for B1, and so
  *     for the copy
  *
- * kedge needs no call for an allocation or a free. So that nobody misses this order it records an
- * event where one of them is an operation that somebody could wait for (stream_owes,
- * backend_operate): on the default stream as soon as a blocking stream may have been used, and on a
- * blocking one as soon as the default stream may have been. One blocking stream is enough, since
- * the second may come at a time at which nothing can be recorded any more (a capture), and the
- * order is about what the first one was given before. Where no event can be recorded, a request is
- * the driver's and a free waits for a full fence. Before there is a blocking stream the default one
- * has only work of its own, and of streams that the program ties to it by an event, which is an
- * operation as good. Non-blocking streams have no such order.
+ * kedge needs no call for an allocation or a free. So that this order is kept it records an event
+ * where one of them is an operation that somebody could wait for (stream_owes, backend_operate): on
+ * the default stream as soon as a blocking stream may have been used, and on a blocking one as soon
+ * as the default stream may have been. One blocking stream is enough, since the second may come at
+ * a time at which nothing can be recorded any more (a capture), and the order is about what the
+ * first one was given before. Where no event can be recorded, a request is the driver's and a free
+ * waits for a full fence. Before there is a blocking stream the default one has only work of its
+ * own, and of streams that the program ties to it by an event, which is an operation as good.
+ * Non-blocking streams have no such order.
  *
  * "May have been used" is never taken back, because work outlives streams. It is known of a device,
  * not of a context: a context of a part of a device (green) may share the order of its default

@@ -6,7 +6,7 @@
  *           + past the pool             memory served by the driver, by library; graphs
  *           + frameworks' pools         segments of a framework's allocator, from any source
  *           + kedge, live               requested, and what rounding adds
- *           + kedge, free               what the pool holds and nobody lives in
+ *           + kedge, free               held by the pool without a live block
  *           + free                      on the device
  *
  * The driver's figures of total and free are taken as exact. From the bytes in use, the bytes of

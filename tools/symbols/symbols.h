@@ -23,11 +23,11 @@ struct dwarfnames_line;
 struct symfile;
 struct symbols;
 
-/* One line of a stack. A machine frame yields several where calls were inlined, innermost first. */
+/* One line of a stack. A machine frame has several if calls were inlined, innermost first. */
 struct symbols_line {
     const char *function; /* never NULL: "name", "name+0x12" or "module+0x1234" */
-    const char *file;     /* full path as DWARF has it, NULL = not known */
-    unsigned line;        /* 0 = not known */
+    const char *file;     /* full path as in DWARF, NULL = unknown */
+    unsigned line;        /* 0 = unknown */
     const char *module;   /* path of the module, "" = none */
     bool is_python;       /* a Python function; `module` is "" */
     bool is_ambient;      /* Python, of the thread that was waiting, not of this one */
@@ -38,7 +38,7 @@ struct symbols *symbols_new(const struct trace *trace);
 void symbols_free(struct symbols *symbols);
 
 /*
- * All lines of a stack, innermost first, Python functions where the interpreter's loop stands
+ * All lines of a stack, innermost first, with Python functions in place of the interpreter's loop
  * (pymerge.h). Valid until symbols_free.
  */
 const struct symbols_line *symbols_stack(
