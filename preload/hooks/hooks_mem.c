@@ -150,7 +150,7 @@ static __attribute__((noinline)) CUresult hooks_mem_alloc_fully(
 {
     CUresult result;
 
-    if (!life_enter(call.slot))
+    if (!life_enter((int)call.slot))
         return hooks_mem_forward(&call, ret_ptr, size);
     result = hooks_mem_alloc(&call, ret_ptr, size, counted);
     life_leave();
@@ -403,7 +403,7 @@ static __attribute__((noinline)) CUresult hooks_mem_free_fully(
     uint64_t native;
     int r;
 
-    if (!life_enter(call.slot))
+    if (!life_enter((int)call.slot))
         return dispatch_free_passive(ptr) ? CUDA_SUCCESS : hooks_mem_free_forward(&call, ptr);
     r = free_here(&call, ptr, &end);
     native = r < 0 ? spill_pool_of(ptr) : 0;
