@@ -114,9 +114,9 @@ static void ask_what_is_next(unsigned which)
 
     guard_push();
     next = resolve_next(exports[which].text);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    /* as in resolve.c, the message is the thread's own */
     if (!next)
-        (void)dlerror();
+        (void)dlerror(); /* NOLINT(concurrency-mt-unsafe) */
     guard_pop();
     atomic_store(&name->is_next_a_variable, next && !linked_is_code(next));
     atomic_store(&name->next, (uintptr_t)next);

@@ -75,9 +75,9 @@ static void *export_take_next_of(const char *name)
 {
     void *found = resolve_next(name);
 
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): as in resolve.c, the message is the thread's own */
+    /* as in resolve.c, the message is the thread's own */
     if (!found)
-        (void)dlerror();
+        (void)dlerror(); /* NOLINT(concurrency-mt-unsafe) */
     return found && linked_is_code(found) ? found : NULL;
 }
 

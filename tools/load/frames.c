@@ -26,8 +26,10 @@ uint32_t frames_number(struct frames *frames, const struct symbols_line *line)
     key.b ^= file.b * 5;
     key.c ^= (uint64_t)line->line << 16 ^ (uint64_t)frames_kind(line) << 60 ^ file.c << 8;
     uint32_t at = keytable_number(&frames->index, key);
-    if (at == frames->count)
+    if (at == frames->count) {
+        /* NOLINTNEXTLINE(bugprone-sizeof-expression): the list is one of pointers */
         VEC_PUSH(frames->list, frames->count, frames->room) = line;
+    }
     return at;
 }
 
