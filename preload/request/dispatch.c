@@ -41,16 +41,16 @@
 #include <unistd.h>
 
 enum {
-    OUTCOMES = 32,     /* told at a time */
-    ROOM = 64u << 20,  /* bytes that are made free for a call that does not say how many it needs */
-    CLOCK_STRIDE = 64, /* operations between two looks at the clock, at most */
+    OUTCOMES = 32,     /* outcomes taken from the pool at a time */
+    ROOM = 64u << 20,  /* bytes made free for a call that names no size */
+    CLOCK_STRIDE = 64, /* most operations between two readings of the clock */
 };
 
 /* fixed by dispatch_start: */
-static bool capped; /* KEDGE_POOL=cap=: an OOM of the pool's is meant */
+static bool capped; /* KEDGE_POOL=cap= is set: an OOM from the pool is intended */
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Of a key of KEDGE_POOL that nobody set and that has no default: `otherwise`. */
+/* Returns the value of a key of KEDGE_POOL; `otherwise` if it is unset and has no default. */
 static uint64_t pool_key(const struct config *config, const char *key, uint64_t otherwise)
 {
     const struct config_value *value = config_key(config, CONFIG_POOL, key);
@@ -58,7 +58,7 @@ static uint64_t pool_key(const struct config *config, const char *key, uint64_t 
     return value && (value->set || value->number) ? value->number : otherwise;
 }
 
-/* Blocks must suit a linear texture on every device (R15). */
+/* Blocks must suit a linear texture on every device (R15, alignment). */
 static uint64_t texture_alignment(void)
 {
     uint64_t widest = 512;
@@ -100,8 +100,8 @@ static int start_pool(const struct config *config)
 }
 
 /*
- * By itself where a capture was asked for by name: who names one wants to know what is in it, and a run that only happens to
- * be recorded pays nothing for its launches.
+ * KEDGE_TRACE=uses=auto records uses only if KEDGE_CAPTURE names a capture: its user wants the
+ * content, and a run that merely happens to be recorded pays nothing for its launches.
  */
 static void start_uses(const struct config *config)
 {
@@ -153,7 +153,7 @@ static void start_capture(const struct config *config)
     (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));
     (void)capture_setting("uses", uses_have_order() ? "order" : uses_on() ? "on" : "off");
     if (uses_on()) {
-        (void)capture_setting("dead_writes", "on"); /* what uses say of them is all that there is */
+        (void)capture_setting("dead_writes", "on"); /* recorded uses show all dead writes */
         guard_set(GUARD_USES);                      /* before the first block */
     }
 }
@@ -182,17 +182,19 @@ int dispatch_start(void)
         hints_run = (struct hints_run){.hints = NULL};
         return 0;
     }
-    guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66) */
+    guard_set(GUARD_ACTING); /* before the first block that a hint matches (R66, reader sections) */
     return 0;
 }
 
-/* ---- what the capture is told --------------------------------------------------------------- */
+/* ---- what the capture records --------------------------------------------------------------- */
 
-/* The most held on a device, as the capture has it. */
+/* The most bytes held on a device, as last recorded in the capture. */
 static _Atomic(uint64_t) high_told[DEVICES_MAX];
 
-/* Did the heaps hold more than the capture knows? Also what came and went within a call: a
- * growth that was undone. */
+/*
+ * Did the heaps hold more than the capture has recorded? This includes growth that was undone
+ * within one call.
+ */
 static bool is_higher_than_told(const struct outcome *outcome)
 {
     _Atomic(uint64_t) *told;
@@ -245,7 +247,7 @@ static void tell_gone(const struct outcome *news)
     tell_reserved(news);
 }
 
-/* Storage that has gone since the last call; limbo moves on the way. */
+/* Records the storage given back since the last call; blocks in limbo move on meanwhile. */
 static void dispatch_tell_news(void)
 {
     struct outcome news[OUTCOMES];
@@ -279,8 +281,8 @@ void dispatch_go_on(void)
 
 /* ---- idleness ------------------------------------------------------------------------------- */
 
-/* The clock is looked at now and then: a hit costs less than the clock. */
-static _Atomic(uint64_t) clock_seq; /* when that was last */
+/* The clock is read at intervals only: a hit costs less than reading it. */
+static _Atomic(uint64_t) clock_seq; /* order number at which the clock was last read */
 
 static void look_at_clock(uint64_t seq)
 {
@@ -302,11 +304,14 @@ static bool dispatch_is_ours(const struct dispatch_request *request)
         return false;
     if (request->api == API_STREAM)
         return request->mempool != 0;
-    return gate_captures() == 0; /* the program must get the driver's own word (R11) */
+    return gate_captures() == 0; /* the driver answers (R11, forwarded during captures) */
 }
 
-/* Natively a request is an operation on its stream, unless it is refused: so this comes after the pool has served it. Where there can be
- * no operation the block goes back, without an event on the stream, and the driver has the request. */
+/*
+ * Natively a stream-ordered request is an operation on its stream, unless the driver refuses it: so
+ * this runs after the pool has served it. If the stream takes no operation, the block returns to
+ * the pool without an event, and the request goes to the driver.
+ */
 static bool operates(const struct dispatch_request *request, devptr_t ptr)
 {
     struct pool_free_request back = {.api = API_SYNC, .may_fence = session_may_fence()};
@@ -341,7 +346,7 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
             .size = request->size,
             .owner = sync ? request->context.memory : request->mempool,
             .stream = sync ? 0 : request->stream.identity,
-            /* plain memory does not follow the access to a pool */
+            /* a peer's access to a pool does not cover plain memory */
             .context = sync || atomic_load_explicit(&mempool_has_access, memory_order_relaxed)
                     ? 0
                     : request->context.memory,
@@ -357,7 +362,7 @@ static int ask_pool(struct dispatch_request *request, struct outcome *ret_outcom
     return pool_alloc(session_pool, &ask, ret_outcome);
 }
 
-/* At the first allocation on a device: its name, for the record and for the hints' receipt. */
+/* At the first allocation on a device: records its name, for the capture and the hints' receipt. */
 static void record_device(int device)
 {
     char name[96];
@@ -393,8 +398,9 @@ static void dispatch_record_alloc(
 }
 
 /*
- * Mapped memory is made of calls that the program never made: what they say is not the answer to what it asked. The driver's
- * own pool has the last word then, unless the device has failed or the user set a limit.
+ * Mapped memory takes driver calls that the program never made: their error codes do not answer the
+ * program's call. The driver's own pool then decides, unless the device has failed or the user set
+ * a limit.
  */
 static bool is_answer(const struct dispatch_request *request, int result)
 {
@@ -403,7 +409,10 @@ static bool is_answer(const struct dispatch_request *request, int result)
     return !mapped || results_is_sticky(result) || (capped && result == CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-/* A mapped heap has no addresses: the first time is a line, each is a note in the report. */
+/*
+ * A mapped heap got no address range: the first time prints a line, every time is a note in the
+ * report.
+ */
 static void tell_no_range(void)
 {
     static _Atomic(uint64_t) told;
@@ -422,7 +431,7 @@ static void tell_no_range(void)
     session_report(capture_note(1, text));
 }
 
-/* Bounds that were reached: a line each, and a note in the report (bounds.def). */
+/* Each bound reached for the first time prints a line and is a note in the report (bounds.def). */
 static void dispatch_tell_bounds(void)
 {
     const char *line;
@@ -434,7 +443,10 @@ static void dispatch_tell_bounds(void)
     }
 }
 
-/* Mapped memory of two devices: copies between them do not find their way by the address alone (R85). */
+/*
+ * Mapped memory on two devices: a copy between them cannot infer both devices from the addresses
+ * (R85, fitness of hints).
+ */
 static void dispatch_note_device(int device)
 {
     static _Atomic(uint64_t) seen;
@@ -513,7 +525,7 @@ int dispatch_alloc(struct dispatch_request *request, devptr_t *ret_ptr)
     return 0;
 }
 
-/* Where this is, without a place in the count of allocations: no hint speaks of such memory. */
+/* Makes a tag without counting it for nth: no hint names such memory. */
 static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
 {
     struct anchor_place place;
@@ -528,13 +540,13 @@ static void outside_tag(uint64_t size, int device, struct tag *ret_tag)
             .device = device};
 }
 
-/* Whether the pool may call the driver now. */
+/* May the pool call the driver now? */
 static bool dispatch_may_call(void)
 {
     return session_pool && session_may_fence() && !pool_is_frozen(session_pool);
 }
 
-/* So many bytes were given back for one more attempt. */
+/* Counts an attempt after `bytes` were given back. */
 static bool dispatch_made_room(int device, uint64_t bytes, struct pool_ladder *ladder)
 {
     if (bytes == 0)
@@ -588,7 +600,10 @@ static enum memclass dispatch_class_of(const struct dispatch_request *request)
     return request->capturing ? MEMCLASS_GRAPH : MEMCLASS_DRIVER;
 }
 
-/* The context that a block of the driver's own ends with, 0 = none: it belongs to a graph. */
+/*
+ * The context whose end frees a block that the driver serves; 0 = none: the block belongs to a
+ * graph.
+ */
 static uint64_t ends_with(const struct dispatch_request *request)
 {
     struct context here;
@@ -655,8 +670,9 @@ bool dispatch_is_live(devptr_t ptr, struct block_info *ret_info)
 }
 
 /*
- * The context whose work a free has to wait for, 0 = none (R61, R75). Stream-ordered memory is not waited for natively
- * either, and nothing is waited for in a host function. Captures of other streams make no difference, as natively.
+ * The context whose work a free has to wait for, 0 = none (R61, free as barrier; R75, host
+ * barrier). Natively a stream-ordered free does not wait either, and no free waits in a host
+ * function. Captures of other streams make no difference, as natively.
  */
 static uint64_t barrier_of(devptr_t ptr, enum api api)
 {
@@ -710,7 +726,7 @@ void dispatch_ended(const struct dispatch_end *end, int result)
         session_report(capture_free(&info));
 }
 
-/* Hints that wait for the free of a block of another one. */
+/* Releases blocks of hints that wait for the free of another hint's block. */
 static void tell_freed(const struct outcome *freed)
 {
     struct anchor_place place;
@@ -727,7 +743,7 @@ static void tell_freed(const struct outcome *freed)
     dispatch_event(&event, NULL, 0, NULL);
 }
 
-/* Whether the free is an operation on the stream that somebody could wait for. */
+/* Is the free an operation on the stream that the program could wait for? */
 static bool owes_operation(devptr_t ptr, const struct stream *stream)
 {
     struct block_info info;
@@ -736,7 +752,7 @@ static bool owes_operation(devptr_t ptr, const struct stream *stream)
             && dispatch_is_live(ptr, &info);
 }
 
-/* A stream of another device: what has used the block there is work of its context. */
+/* The stream is of another device: work of its context has used the block there. */
 static void note_foreign(devptr_t ptr, const struct stream *stream)
 {
     struct block_info info;
@@ -751,8 +767,11 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
 {
     bool may = session_may_fence();
     bool owes = owes_operation(ptr, stream);
-    /* The event of the operation is the one that the next tenant waits for: a later one would be behind what blocking streams were
-     * given since. On a thread's own stream nobody else can record it. */
+    /*
+     * The next user of the block waits for the event of this free. An event recorded later would
+     * also cover what blocking streams were given since. Only the calling thread can record an
+     * event on its per-thread stream.
+     */
     bool record_now = stream && (stream->per_thread || owes);
     struct pool_free_request request = {
             .api = api,
@@ -765,7 +784,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     struct outcome outcome;
     int r;
 
-    /* R12 is for frees without a stream (R82). */
+    /* R12 is for frees without a stream (R82, calls during captures). */
     if (api == API_SYNC && gate_captures() > 0)
         pins_for_captures(ptr);
     note_foreign(ptr, stream);
@@ -775,7 +794,7 @@ static int free_in_pool(devptr_t ptr, enum api api, const struct stream *stream)
     if (r != 0)
         return r;
     if (life_sticky())
-        return life_sticky(); /* as the driver would say it */
+        return life_sticky(); /* as the driver would answer */
     if (owes && !(outcome.how & OUTCOME_RECORDED))
         (void)backend_operate(stream);
     record_free(&outcome, api, stream_told(stream));
@@ -834,7 +853,7 @@ void dispatch_label(const struct edge *edge)
     session_report(capture_edge(edge, session_seq()));
 }
 
-/* What is due by it; how much that was. */
+/* Releases what is due at this edge; returns the number of blocks. */
 static size_t dispatch_pass(const struct edge *passed, void (*each_dead)(devptr_t ptr))
 {
     struct edge edge = *passed;
@@ -886,7 +905,7 @@ void dispatch_event(const struct edge *event, const devptr_t *used, uint32_t cou
         session_go_on_later();
 }
 
-/* ---- the rest of the world ------------------------------------------------------------------ */
+/* ---- memory that the driver serves ---------------------------------------------------------- */
 
 void dispatch_made(enum memclass memclass, uint64_t key, uint64_t size, int device)
 {
@@ -962,7 +981,7 @@ void dispatch_settle(void)
 
 void dispatch_fork_child(void)
 {
-    uses_init(false); /* the file is the parent's */
+    uses_init(false); /* the file belongs to the parent */
     guard_clear(GUARD_USES);
     event_order_end();
     if (session_pool)

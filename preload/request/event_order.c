@@ -8,21 +8,21 @@
 #include "preload/request/quick.h"
 
 enum {
-    EVENTS = 1024, /* places for them, a power of two */
+    EVENTS = 1024, /* slots of the table, a power of two */
 };
 
-/* An event that was recorded lately. */
+/* The last record of an event. */
 struct record {
     CUevent event;
-    uint64_t turn;      /* of the record that began last: each has a number of its own */
-    unsigned under_way; /* records of it */
-    bool is_mixed;      /* two of those were under way at once: nobody knows which came last */
+    uint64_t turn;      /* number of the record that began last; each is unique */
+    unsigned under_way; /* records that have not ended */
+    bool is_mixed;      /* two records were under way at once: their order is unknown */
     bool is_known;
     struct pool_order order;
 };
 
 struct pool *_Atomic event_order_pool;
-static atomic_bool has_ended; /* perhaps before it has begun */
+static atomic_bool has_ended; /* may be set before event_order_start */
 
 FORKLOCK(follow_lock);
 static struct record records[EVENTS]; /* guarded by follow_lock, by the handle */
@@ -41,7 +41,7 @@ void event_order_end(void)
     atomic_store(&event_order_pool, NULL);
 }
 
-/* Where an event has its place, which may be another one's. */
+/* The slot of an event; another event may occupy it. */
 static struct record *event_order_place_of(CUevent event)
 {
     uint64_t hash = (uint64_t)(uintptr_t)event * UINT64_C(0x9e3779b97f4a7c15);
@@ -49,7 +49,10 @@ static struct record *event_order_place_of(CUevent event)
     return &records[(hash >> 32) % EVENTS];
 }
 
-/* A call of the program's; and no capture may turn a record into something else. */
+/*
+ * May this call be followed? It must be the program's own, and no capture may change the meaning of
+ * a record.
+ */
 static bool may_follow(void)
 {
     return event_order_is_on() && !guard_has(GUARD_CAPTURING) && !life_is_passive();
@@ -139,7 +142,7 @@ void event_order_wait_begin(struct event_order *follow, CUevent event)
     lock_drop(&follow_lock);
 }
 
-/* Was it not recorded anew meanwhile? */
+/* Was the event not recorded again meanwhile? */
 static bool is_the_same(const struct event_order *follow)
 {
     const struct record *record = event_order_place_of(follow->event);

@@ -20,12 +20,12 @@
 enum {
     BYTES_MAX = 24,
     PLACE_MAX = 128,
-    OOM_FRAMES = 16, /* of a stack that are looked at for the program */
+    OOM_FRAMES = 16, /* frames of a stack searched for the program's own */
 };
 
 static atomic_bool told;
 
-/* ---- what there is -------------------------------------------------------------------------- */
+/* ---- the figures of heaps and device -------------------------------------------------------- */
 
 static void look_at_heaps(int device, struct capture_oom_info *info)
 {
@@ -69,7 +69,7 @@ static void look_at_device(int device, struct capture_oom_info *info)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* As the report prints bytes: with a point, whatever the locale says. */
+/* Prints bytes as the report does: with a point in every locale. */
 static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -82,21 +82,21 @@ static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
         unit++;
     }
     hundredths = bytes / divisor * 100 + bytes % divisor * 100 / divisor;
-    rest = bytes % divisor * 100 % divisor * 2; /* half goes to the even one, as in %.2f */
+    rest = bytes % divisor * 100 % divisor * 2; /* half rounds to even, as in %.2f */
     hundredths += rest > divisor || (rest == divisor && hundredths % 2);
     (void)snprintf(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
             (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
     return text;
 }
 
-/* Is it the program's own, and no package through which it asks? */
+/* Is the file the program's own, and not a package's that it calls? */
 static bool is_programs_file(const char *file)
 {
     return !strstr(file, "/site-packages/") && !strstr(file, "/dist-packages/")
             && !strstr(file, "/lib/python") && *file != '<';
 }
 
-/* "train train.py:31", of the innermost line of Python that is the program's. */
+/* "train train.py:31" of the innermost Python line that is the program's. */
 static bool python_text(char text[static PLACE_MAX], uint32_t pystack)
 {
     struct pycode_node node;
@@ -114,8 +114,8 @@ static bool python_text(char text[static PLACE_MAX], uint32_t pystack)
 }
 
 /*
- * Who asked: the program's line where that is Python, else "train+0x12ab" of the program's own code, what addr2line wants, else of
- * whoever made the call. "" = unknown.
+ * The call site: the program's line of Python, else "train+0x12ab" of the program's own code, as
+ * addr2line takes it, else the frame that made the call. "" = unknown.
  */
 static const char *place_text(char text[static PLACE_MAX], uint32_t stack, uint32_t pystack)
 {
@@ -142,7 +142,7 @@ static const char *place_text(char text[static PLACE_MAX], uint32_t stack, uint3
     return text;
 }
 
-/* `hinted`: of it what hints hold after its free, which is not given up. */
+/* `hinted`: free bytes of it that hints hold, and that are not given up. */
 static void tell_heaps(
         char *text, size_t size, const struct format_oom_heaps *heaps, uint64_t hinted)
 {
@@ -181,7 +181,7 @@ static void oom_tell(const struct capture_oom_info *info, const struct format_oo
 void oom_record(const struct dispatch_request *request, int result, bool native)
 {
     device_stats_reserved(
-            request->tag.device); /* what a growth got before it failed was held, too */
+            request->tag.device); /* storage of a growth that then failed was held, too */
     struct capture_oom_info info = {
             .tag = &request->tag,
             .seq = session_seq(),

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * oom.h - what is written down when the program runs out of memory (R31).
+ * oom.h - the record of an out-of-memory error of the program (R31, retries before OOM).
  *
- *     refusal of the pool, or of the driver after its second try ─► device and heaps are looked at ─► capture, area E
- *                                                                      └─ the first one also ─► one line on stderr
+ *     refusal of the pool, or of the driver after its second try
+ *         └─► device and heaps are read ─┬─► capture, area E
+ *                                        └─► the first time: one line on stderr
  *
- * The line says what the driver's code cannot: whether there was too little, or enough in pieces, and who holds most.
- * Nothing is decided here: the code that the program gets is the same without it.
- * Threads: any, inside life_enter, no lock held. May ask the driver for its free memory. Part of dispatch.
+ * The line says what the driver's code cannot: whether memory was short or fragmented, and which
+ * call site holds most. Nothing is decided here: the program gets the same code without it.
+ * Threads: any, inside life_enter, no lock held. May ask the driver for its free memory. Part of
+ * dispatch.
  */
 #ifndef KEDGE_PRELOAD_OOM_H
 #define KEDGE_PRELOAD_OOM_H
 
 #include "preload/request/dispatch.h"
 
-/* `native`: the driver itself was asked, and said so. */
+/* `native`: the error is the driver's own answer. */
 void oom_record(const struct dispatch_request *request, int result, bool native);
 
 #endif

@@ -17,7 +17,7 @@ void quick_start(bool decides, bool records)
     atomic_fetch_and(&session_closed, ~(unsigned)SESSION_ASLEEP);
 }
 
-/* ---- what is learned ------------------------------------------------------------------------ */
+/* ---- what the long way learns --------------------------------------------------------------- */
 
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id)
 {
@@ -38,16 +38,20 @@ void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t 
         return;
     memo->mempool = mempool;
     memo->device = device;
-    /* Asked after the epoch: what has changed since it was looked up is seen here or there. */
+    /* Checked after the epoch: a change since the look-up is seen here or by the epoch. */
     memo->mempool_id = mempool_is_still(mempool, device, mempool_id) ? mempool_id : 0;
 }
 
 /* ---- what is recorded ----------------------------------------------------------------------- */
 
-/* Written inside the guard: what a signal handler prints meanwhile becomes no event in the middle
- * of another. */
+/*
+ * Records are written inside the guard: output of a signal handler meanwhile makes no event in the
+ * middle of another.
+ */
 
-/* As stream_told says it; what the memo has of a stream was looked at when the call was served. */
+/*
+ * As stream_told returns it; the memo's entry of the stream was checked when the call was served.
+ */
 static uint64_t quick_told(struct quick_call call)
 {
     if (call.api == API_SYNC)
@@ -58,8 +62,7 @@ static uint64_t quick_told(struct quick_call call)
                     (uintptr_t)call.stream, context_memo.number_of[stream_memo_at(call.stream)]);
 }
 
-/* Trouble of the capture's own (r < 0), or what Python is there, is printed: a cancellation
- * point. */
+/* Prints the capture's own error (r < 0), or the Python found: a cancellation point. */
 static __attribute__((noinline)) void quick_tell_news(int r)
 {
     int cancel, unused;
@@ -131,7 +134,7 @@ bool quick_is_open_beside_hints(uint64_t size)
             && !hint_has_size(hints_run.hints, size) && quick_is_settled(SESSION_DECIDED);
 }
 
-/* The long way makes the plan (dispatch.c). */
+/* Does a hint match? The long way makes the plan (dispatch.c). */
 bool quick_is_wanted(struct tag *io_tag)
 {
     struct plan plan;

@@ -5,35 +5,36 @@
  * A request that finds a block in the pool costs some hundred instructions there. The script around
  * it (dispatch.c) checks anchors, hints, stream captures, new libraries, bypassed callers and
  * coverage: ten times as many instructions, usually to find that nothing has changed. So a hook
- * tries three ways, and each takes what the one before it has left (hooks_mem.c):
+ * tries three ways, and each takes the calls that the one before it left (hooks_mem.c):
  *
  *     hook ─► at once ─┬─► placed ─┬─► fully: life_enter ─► dispatch_alloc, dispatch_free
  *                      └─ served   └─ served, and recorded
  *
  *     a request                    at once         placed                       fully
  *     recorded                     left            served, then written down    written down
- *     a hint speaks of its size    left            asked: a match is left       asked, acted on
+ *     a hint names its size        left            asked: a match is left       asked, acted on
  *     neither                      served          left                         served
  *     capture, callback, kedge     left            left                         looked at
  *     caller, context, stream      as remembered   as remembered                found out
- *     new libraries, hooks         -               left                         looked at, told
+ *     new libraries, hooks         -               left                         looked at, noted
  *     hints have work to go on     left            left                         done
  *     stack and place              -               taken                        taken or `counted`
  *     pool                         a hit or fit    a hit or fit                 all, and the driver
  *
- * A free at once leaves only what is recorded, and the next way is for nothing else. Hints are not
- * asked, since a block that one has matched has a holder, which the pool's short form leaves. So is
- * a free that has to wait for the device (R75), and one on a stream that is not known.
+ * A free at once leaves only a free that is recorded, which the next way serves. Hints are not
+ * asked, since a block that a hint matched has a holder, and the pool's short form leaves such
+ * blocks. Both ways leave a free that has to wait for the device (R75, host barrier), and one on
+ * an unknown stream.
  *
- * "Left" means that nothing has happened, but for one thing: a placed request that a hint
+ * "Left" means that nothing has happened, with one exception: a placed request that a hint
  * matched, or that the pool had no block for, was counted (nth), so its tag goes the long way with
- * it. Both short ways are left once in QUICK_ROUNDS calls in any case, and whenever libraries may
- * have come: what is known of the caller (behind a runtime: of whoever called the runtime's
- * export), the memory pool and the stream is learned on the long way.
+ * it. One in QUICK_ROUNDS calls goes the long way in any case, and so does each call after which
+ * libraries may have been loaded: the long way learns the caller (behind a runtime: the caller of
+ * the runtime's export), the memory pool and the stream.
  *
- * Of the driver only two things are asked, cuCtxGetCurrent and, for a stream that is no default
- * stream, cuStreamGetId: both read a word of the thread's or the handle's, and both decide about
- * safety (R69). Nothing is allocated, no system call made, unless the capture grows.
+ * The short ways make two driver calls, cuCtxGetCurrent and, for a stream that is no default
+ * stream, cuStreamGetId: both read a word of the thread or the handle, and safety depends on both
+ * (R69, stream identity). Nothing is allocated, no system call made, unless the capture grows.
  * Deferred cancellation cannot strike in here, so it is not switched off as life_enter does;
  * where_go does for a walk.
  * Threads: any. Rules: R7 R29 R43 R69 R75 R83.
@@ -62,7 +63,7 @@ enum {
 /* The bits of guard_word that matter for requests too. */
 #define QUICK_GUARDS ((unsigned)(GUARD_UNBOUND | GUARD_CAPTURING))
 
-/* What closes the way at once, but not the one after it. */
+/* Bits that close the way "at once", but not the way "placed". */
 #define QUICK_OPENED ((unsigned)(SESSION_RECORDED | SESSION_DECIDED))
 
 static inline unsigned quick_closed(void)
@@ -78,10 +79,10 @@ static inline bool quick_is_open(unsigned closed)
             == 0;
 }
 
-/* From now on kedge serves. `decides`: there are hints; `records`: a capture is written. */
+/* Opens the short ways. `decides`: there are hints; `records`: a capture is written. */
 void quick_start(bool decides, bool records);
 
-/* After a request that was served on the long way and might have gone the short one. `mempool_id`
+/* After a request that the long way served and a short way could have. `mempool_id`
  * 0: the sync API. */
 void quick_learn(const void *caller, CUmemoryPool mempool, int device, uint64_t mempool_id);
 
@@ -99,15 +100,14 @@ static inline bool quick_is_noted(const void *caller)
     return memo->caller == caller && memo->asker == bypass_asker;
 }
 
-/* Whether it is known of this caller that nothing it asks for is forwarded; the long way asks as
- * well. */
+/* Is it known that no request of this caller is forwarded? The long way checks this as well. */
 static inline bool quick_knows(const void *caller)
 {
     return quick_is_noted(caller) && context_memo.epoch == atomic_load(&context_epoch);
 }
 
-/* The last of QUICK_ROUNDS calls goes the long way, and so do those that follow until something was
- * learned there. */
+/* The last of QUICK_ROUNDS calls goes the long way, and so do those after it until the long way
+ * has learned the caller. */
 static inline bool quick_is_spared(const void *caller)
 {
     if (!quick_is_noted(caller) || context_memo.left <= 1)
@@ -116,7 +116,7 @@ static inline bool quick_is_spared(const void *caller)
     return true;
 }
 
-/* Whether the thread is where it was when it learned what it knows. */
+/* Is the current context the one in which the thread filled its memo? */
 static inline bool quick_is_here(void)
 {
     unsigned epoch = atomic_load(&context_epoch);
@@ -132,8 +132,8 @@ static inline bool quick_is_default(CUstream stream)
 }
 
 /*
- * The number of another stream than the default one, if it is known and not a thread's own; else 0.
- * The driver answers for a stream only where a context is current, and its number says enough.
+ * The number of a stream other than the default one, if it is known and not per-thread; else 0.
+ * The driver answers only while a context is current, so the number is check enough.
  */
 static inline uint64_t quick_stream(CUstream stream)
 {
@@ -164,7 +164,7 @@ struct quick_place {
 
 #define QUICK_INLINE static inline __attribute__((always_inline))
 
-/* The place on the stream API. False: not known, or the pool that is named does not serve it. */
+/* Finds the place on the stream API. False: unknown, or the named pool does not serve it. */
 QUICK_INLINE bool quick_find_stream(const struct quick_call *call, struct quick_place *ret)
 {
     uint64_t identity = 0;
@@ -206,16 +206,16 @@ QUICK_INLINE struct pool_given quick_take(
             : pool_alloc_on_quickly(session_pool, place->owner, place->stream, size);
 }
 
-/* Is there nothing to be gone on with or told of by hints? `closed`: of quick_closed. */
+/* Have hints no release to continue and no outcome to record? `closed`: of quick_closed. */
 static inline bool quick_is_settled(unsigned closed)
 {
     return !(closed & SESSION_DECIDED) || (!session_must_go_on() && !pool_has_news(session_pool));
 }
 
-/* Whether hints are all that closes the way at once, and none of them speaks of such a size. */
+/* Do hints alone close the way "at once", and does none of them name this size? */
 bool quick_is_open_beside_hints(uint64_t size);
 
-/* At once. No address: nothing has happened. */
+/* Serves a request at once. Address 0: nothing has happened. */
 QUICK_INLINE struct pool_given quick_alloc(const struct quick_call *call, uint64_t size)
 {
     struct pool_given given = {0, 0};
@@ -231,17 +231,17 @@ QUICK_INLINE struct pool_given quick_alloc(const struct quick_call *call, uint64
     return given;
 }
 
-/* The end of where_go. */
+/* Ends the walk of where_go. */
 void quick_know(
         const struct where_walk *walk, struct quick_call call, uint64_t size, struct tag *ret_tag);
-/* Does a hint match what is asked for there? */
+/* Does a hint match the request at this place? */
 bool quick_is_wanted(struct tag *io_tag);
 void quick_record_alloc(struct pool_given given, struct quick_call call, const struct tag *tag);
 
 /*
- * Placed: with its stack and place, since it is recorded or a hint speaks of its size. No address:
- * go the long way, with *ret_tag if that was written: the request was counted then. Inlined: the
- * walk begins in the frame of the hook's function.
+ * Serves a placed request: takes stack and place, since the request is recorded or a hint names its
+ * size. Address 0: go the long way, with *ret_tag if written: the request was then counted.
+ * Inlined: the walk begins in the frame of the hook's function.
  */
 QUICK_INLINE struct pool_given quick_alloc_placed(
         const struct quick_call *call, uint64_t size, struct tag *ret_tag)
@@ -268,8 +268,8 @@ QUICK_INLINE struct pool_given quick_alloc_placed(
 
 /* ---- one free ---- */
 
-/* The stream of a free that records no event; 0 = not known, or it does: nothing is remembered of
- * such a stream. */
+/* The stream of a free that records no event; 0 = unknown, or it records one: the
+ * memo holds no such stream. */
 static inline uint64_t quick_stream_of_free(CUstream stream)
 {
     if (quick_is_default(stream))

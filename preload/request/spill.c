@@ -12,11 +12,11 @@
 #include <stdbool.h>
 
 enum {
-    SPILLED_MAX = 16, /* pools beyond that have marks that may be too high */
+    SPILLED_MAX = 16, /* the high marks of further pools may be too high */
 };
 
-static atomic_bool spilled;                       /* the driver's pool has served, */
-static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* from these */
+static atomic_bool spilled;                       /* the driver's pool has served, for */
+static _Atomic(uint64_t) spilled_id[SPILLED_MAX]; /* these pools */
 
 static bool spill_is_known(uint64_t id)
 {
@@ -26,7 +26,7 @@ static bool spill_is_known(uint64_t id)
     return false;
 }
 
-/* The place of a pool that has gone is free again. */
+/* Takes a place for the pool; the place of a destroyed pool is free again. */
 static bool spill_take_place(uint64_t id)
 {
     struct mempool mempool;
@@ -55,7 +55,10 @@ static uint64_t spill_figure(CUmemoryPool handle, CUmemPool_attribute which)
     return REAL(cuMemPoolGetAttribute)(handle, which, &value) == CUDA_SUCCESS ? value : 0;
 }
 
-/* After one block more or less there: marks of two pools that were high at different times are not the mark of both. */
+/*
+ * Called after a block more or less in the driver's pool: two pools' high marks of different times
+ * do not add up to the mark of both.
+ */
 void spill_served(uint64_t id)
 {
     struct mempool mempool;

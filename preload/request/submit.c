@@ -10,20 +10,20 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A capture of which nobody tells the graph (below 11.3): what it pins stays pinned for good. */
+/* A capture whose graph the driver does not report (below 11.3): its pins stay for good. */
 #define UNKNOWN_GRAPH UINT64_MAX
 
-/* What the driver says of a stream. */
+/* A stream's capture state, as the driver reports it. */
 struct capture_info {
     CUstreamCaptureStatus status;
     CUgraph graph;
-    const CUgraphNode *nodes; /* behind which the next one comes */
+    const CUgraphNode *nodes; /* the next node depends on these */
     size_t count;
 };
 
 /*
- * Edges may carry data (ports, programmatic launches). The older form refuses to leave them out (CUDA driver API,
- * cuStreamGetCaptureInfo: CUDA_ERROR_LOSSY_QUERY); then it is asked for the graph alone.
+ * Edges may carry data (ports, programmatic launches). The older form then fails (CUDA driver API,
+ * cuStreamGetCaptureInfo: CUDA_ERROR_LOSSY_QUERY), and is called again for the graph alone.
  */
 static CUresult submit_ask(CUstream stream, struct capture_info *ret)
 {
@@ -44,7 +44,10 @@ static CUresult submit_ask(CUstream stream, struct capture_info *ret)
     return REAL(cuStreamGetCaptureInfo_v2)(stream, &ret->status, &id, &ret->graph, NULL, NULL);
 }
 
-/* The driver does not say into what a stream is captured. Where the capture began on this one, that is known since then. */
+/*
+ * The driver does not report the graph that a stream is captured into. It is known since the
+ * capture began, if that was on this stream.
+ */
 static uint64_t graph_untold(CUstream stream)
 {
     uint64_t graph;
@@ -56,8 +59,8 @@ static uint64_t graph_untold(CUstream stream)
 }
 
 /*
- * What the stream is captured into, 0 = it is not. The last node of it in *ret_node, if there is one. A question that fails
- * means that it is: what the call names is kept.
+ * The graph that the stream is captured into, 0 = none; its last node, if any, in *ret_node. A
+ * query that fails counts as a capture: blocks that the call names are then pinned.
  */
 static uint64_t graph_of(CUstream stream, CUgraphNode *ret_node)
 {
@@ -81,7 +84,10 @@ bool submit_event_begin(void)
     return true;
 }
 
-/* Inside: it becomes known which entry was called, and the thread is not cancelled. False: kedge is not on. */
+/*
+ * Enters kedge: notes which entry was called and blocks cancellation of the thread. False: kedge is
+ * not on.
+ */
 static bool submit_enter(int slot, bool is_begun, int *ret_cancel)
 {
     if (!is_begun && !life_begin_edge())
@@ -141,7 +147,10 @@ void submit_event_end(void)
     submit_go_on();
 }
 
-/* Kept apart, so that a call of which uses alone are recorded saves no registers for it; as is end_reading. */
+/*
+ * A function of its own, as end_reading is, so that a call whose uses alone are recorded saves no
+ * registers for it.
+ */
 static __attribute__((noinline)) void begin_reading(
         struct submit *submit, CUstream stream, bool per_thread)
 {
@@ -197,7 +206,7 @@ bool submit_begin(struct submit *submit, CUstream stream, bool per_thread)
     return true;
 }
 
-/* What the call pinned belongs to the node that it became. */
+/* Gives the call's pins to the node that the call became. */
 static void submit_give(struct submit *submit)
 {
     CUgraphNode node = NULL;
@@ -236,7 +245,10 @@ static __attribute__((noinline)) CUresult end_reading(struct submit *submit, CUr
     return result;
 }
 
-/* The program need not look at what it was told. By itself, so that a call that was made well saves no registers for it. */
+/*
+ * The program may ignore the result. A function of its own, so that a call that succeeded saves no
+ * registers for it.
+ */
 static __attribute__((noinline)) CUresult end_refused(CUresult result)
 {
     guard_push();

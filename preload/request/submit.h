@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * submit.h - what every hooked submission does around the real call (R66, R80, R86).
+ * submit.h - the steps of every hooked submission around the real call (R66, reader sections; R80,
+ * pinned blocks; R86, guard of hints).
  *
  *     idle? ─ yes ─► REAL            one load, one branch
- *       └ no ─► submit_begin ─► the arguments are looked at ─► evict_in_ready ─► REAL ─► submit_end
- *                                  └ they touch what is released, or cannot be brought in: not made ─┘
+ *       └ no ─► submit_begin ─► the arguments are checked ─► evict_in_ready ─► REAL ─► submit_end
+ *                                  └ a block released, or not to be brought in: not made ─┘
  *
- * Arguments are looked at while hints act or watch, while uses are recorded, and on a stream that is being captured: what a
- * captured call names is pinned for the graph, because the graph will name it again. argcheck_range does all three. If uses
- * are the only reason, no call is stopped and there is no reader section.
+ * Arguments are checked while hints act or watch, while uses are recorded, and on a stream that is
+ * being captured: blocks that a captured call names are pinned for the graph, because the graph
+ * will name them again. argcheck_range does all three. If uses are the only reason, no call is
+ * stopped and there is no reader section.
  *
- * submit_begin may find that nothing is to be looked at after all (our own call, pass-through, the driver just became
- * known, another stream); it says false then, and nothing has to be ended. Between begin and end the thread is inside kedge.
+ * submit_begin may find that no argument has to be checked (our own call, pass-through, the driver
+ * just became known, another stream); it then returns false, and there is nothing to end. Between
+ * begin and end the thread is inside kedge.
  *
- * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ that of the per-thread form too. `check` says true if the call must
- * not be made. _PTSZ takes the stream from a parameter of that name. SUBMIT_FIRST has something to do where it is not idle,
- * outside of kedge still: `first` says true if it has begun what submit_event_end ends.
+ * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ also that of the per-thread form. `check`
+ * returns true if the call must not be made. _PTSZ takes the stream from a parameter of that name.
+ * SUBMIT_FIRST adds a step for a submission that is not idle, still outside of kedge: `first`
+ * returns true if it has begun what submit_event_end ends.
  */
 #ifndef KEDGE_PRELOAD_SUBMIT_H
 #define KEDGE_PRELOAD_SUBMIT_H
@@ -33,9 +37,9 @@
 struct submit {
     struct pins pins;
     struct evict_in bring;     /* guard_thread.bring, if that is there */
-    struct argcheck_from from; /* guard_thread.from, likewise */
+    struct argcheck_from from; /* guard_thread.from, if that is there */
     CUstream stream;
-    uint64_t graph; /* that the stream is captured into, 0 = it is not */
+    uint64_t graph; /* that the stream is captured into, 0 = none */
     bool is_reader; /* a hint may release what the call names, or the call pins it */
 };
 
@@ -43,20 +47,22 @@ struct submit {
 #define SUBMIT_NO_STREAM STREAM_NONE
 
 bool submit_begin(struct submit *submit, CUstream stream, bool per_thread);
-/* Returns the result. */
+/* Ends the call; returns its result. */
 CUresult submit_end(struct submit *submit, CUresult result);
-/* For a call that is not the driver's own: what it pinned belongs to the graph, and to no node of it. */
+/* For a call that is not the driver's own: its pins belong to the graph, and to no node. */
 void submit_end_whole(struct submit *submit, bool is_made);
 
 /*
- * Around the telling of an event, and the call that it is: what hints release or let go by it keeps its storage until the driver
- * has the call (R66), and goes on then. False: there are no hints, and nothing has begun. Outside of kedge.
+ * Brackets the report of an event and the call that is the event: storage that hints release or no
+ * longer hold at the event stays until the driver has the call (R66), and is then released. False:
+ * there are no hints, and nothing has begun. Outside of kedge.
  */
 bool submit_event_begin(void);
 void submit_event_end(void);
 /*
- * The driver had no memory for a call, and there is more now (R81): it is to be made once more, and submit_refused is told what
- * that came to. `is_begun`: between submit_begin and submit_end, else outside of kedge. An OOM that stays is recorded.
+ * The driver had no memory for a call, and there is more now (R81, shared OOM retry): make the call
+ * once more, and pass the new result to submit_refused. `is_begun`: between submit_begin and
+ * submit_end, else outside of kedge. A second OOM is recorded.
  */
 bool submit_out_of_memory(int slot, bool is_begun);
 void submit_refused(int slot, bool is_begun, CUresult result);
@@ -67,10 +73,10 @@ static inline __attribute__((always_inline)) bool submit_again(
             && submit_out_of_memory(slot, is_begun);
 }
 
-/* What has waited for a call goes on now. */
+/* Continues releases that waited for a call. */
 void submit_go_on(void);
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot stand in parentheses of their own */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists take no further parentheses */
 /* clang-format off */
 #define SUBMIT_CALL(symbol, call, is_begun)                                        \
     do {                                                                           \

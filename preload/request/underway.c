@@ -12,11 +12,11 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-/* A block, or what was brought in for a call. */
+/* A block, or storage brought in for a call. */
 struct underway_entry {
     struct underway_entry *next;
     const void *comm;
-    uint64_t number; /* tells when it was parked */
+    uint64_t number; /* order in which entries were parked */
     struct pool_collected block;
     bool is_call;
     struct pool_call call[];
@@ -31,7 +31,7 @@ static size_t underway_size_of(bool is_call)
     return sizeof(struct underway_entry) + (is_call ? sizeof(struct pool_call) : 0);
 }
 
-/* NULL: there is no memory. */
+/* Adds an entry; NULL = out of memory. */
 static struct underway_entry *underway_add(struct underway *underway, bool is_call)
 {
     struct underway_entry *entry = meta_get(underway_size_of(is_call));
@@ -112,7 +112,7 @@ void underway_park(struct underway *underway)
     struct underway_entry **at = &underway->first;
     uint64_t number;
 
-    underway->reads = false; /* the section lasts, since no other thread can end it */
+    underway->reads = false; /* the section stays open: no other thread can end it */
     if (!*at)
         return;
     lock_take(&parked_lock);
@@ -153,7 +153,7 @@ void underway_given(const void *comm, uint64_t number)
     underway_let_go(given);
 }
 
-/* A block may be parked for several calls. */
+/* Was the block reported already? It may be parked for several calls. */
 static bool underway_is_told(const struct underway_entry *first, const struct underway_entry *at)
 {
     while (first != at && (first->is_call || first->block.base != at->block.base))
@@ -168,7 +168,7 @@ void underway_end(void)
     unsigned count = 0;
 
     lock_take(&parked_lock);
-    first = parked; /* nobody gets them any more: they stay as they are */
+    first = parked; /* no other thread reads them now: they stay unchanged */
     parked = NULL;
     lock_drop(&parked_lock);
     for (const struct underway_entry *at = first; at; at = at->next) {
