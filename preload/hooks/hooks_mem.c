@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a program asks for and frees, on both APIs: cuMemAlloc and cuMemAllocAsync are
- * served, pitched and managed memory is forwarded and recorded (R18).
+ * Allocations and frees of the program, on both APIs: cuMemAlloc and cuMemAllocAsync are served
+ * from the pool, pitched and managed memory is forwarded and recorded (R18, memory never pooled).
  *
- * A request or a free tries three ways, each for what the one before it leaves (quick.h): at once,
- * placed (a free: recorded), fully. The first is inlined into the hook, the others are one function
- * for all hooks, which tells these apart by the slot.
+ * A request or a free tries three ways, each for the calls that the one before it left (quick.h):
+ * at once, placed (a free: recorded), fully. The first is inlined into the hook. The others are one
+ * function for all hooks, which gets the hook's slot.
  */
 #include "preload/base/gate.h"
 #include "preload/base/guard.h"
@@ -23,7 +23,7 @@
 
 #include <errno.h>
 
-/* A _ptsz call. */
+/* Is it a _ptsz call? */
 static inline bool hooks_mem_per_thread(enum resolve_slot slot)
 {
     return slot == SLOT_cuMemAllocAsync_ptsz || slot == SLOT_cuMemAllocFromPoolAsync_ptsz
@@ -56,7 +56,7 @@ static CUresult hooks_mem_forward(const struct quick_call *call, CUdeviceptr *re
             : REAL(cuMemAllocFromPoolAsync)(ret_ptr, size, call->mempool, call->stream);
 }
 
-/* Asked only while some capture may run. */
+/* The graph that the call's stream is captured into; queried only while a capture may run. */
 static uint64_t hooks_mem_captured_graph(const struct quick_call *call)
 {
     return gate_may_capture()
@@ -64,7 +64,7 @@ static uint64_t hooks_mem_captured_graph(const struct quick_call *call)
             : 0;
 }
 
-/* The memory pool of a request in stream order. */
+/* Sets the memory pool of a stream-ordered request. */
 static void hooks_mem_name_pool(const struct quick_call *call, struct dispatch_request *request)
 {
     struct mempool mempool;
@@ -72,7 +72,7 @@ static void hooks_mem_name_pool(const struct quick_call *call, struct dispatch_r
 
     if (hooks_mem_from_pool(call->slot)) {
         request->named = call->mempool;
-        mempool_learn_defaults(); /* one may be named before anything else made it known */
+        mempool_learn_defaults(); /* the program may name one first */
         /* A heap serves the streams of its own device. */
         r = mempool_find(call->mempool, &mempool) && mempool.device == request->stream.device
                 ? 0
@@ -85,7 +85,7 @@ static void hooks_mem_name_pool(const struct quick_call *call, struct dispatch_r
     request->mempool = r == 0 ? mempool.id : 0;
 }
 
-/* Its stream. false: the driver is to answer, nothing is recorded. */
+/* Sets the request's stream. false: the driver answers, and nothing is recorded. */
 static bool hooks_mem_name_stream(const struct quick_call *call, struct dispatch_request *request)
 {
     int r = stream_here(call->stream, hooks_mem_per_thread(call->slot), &request->stream);
@@ -101,8 +101,10 @@ static bool hooks_mem_name_stream(const struct quick_call *call, struct dispatch
     return true;
 }
 
-/* false: the driver is to answer, nothing is recorded: a request for nothing, without a context or
- * in a callback (R17, R38). */
+/*
+ * false: the driver answers, and nothing is recorded: the request has size 0, no context, or is
+ * made in a callback (R17, requests of size 0; R38, frees in callbacks).
+ */
 static bool hooks_mem_prepare(
         const struct quick_call *call, struct dispatch_request *request, uint64_t size)
 {
@@ -157,7 +159,7 @@ static __attribute__((noinline)) CUresult hooks_mem_alloc_fully(
     return result;
 }
 
-/* A quick_call, whose parts come one by one: in registers. */
+/* Takes the parts of a quick_call one by one, in registers. */
 static __attribute__((noinline)) CUresult hooks_mem_alloc_placed(CUdeviceptr *ret_ptr, size_t size,
         CUmemoryPool mempool, CUstream stream, const void *caller, enum resolve_slot slot)
 {
@@ -175,8 +177,10 @@ static __attribute__((noinline)) CUresult hooks_mem_alloc_placed(CUdeviceptr *re
     return CUDA_SUCCESS;
 }
 
-/* Inlined with constants. The return address is the hook's, and read anew where it is wanted: no
- * register is kept for it. */
+/*
+ * Inlined with constants. The return address is the hook's, and is read again at each use, so that
+ * no register is kept for it.
+ */
 __attribute__((always_inline)) static inline CUresult hooks_mem_alloc_at_once(CUdeviceptr *ret_ptr,
         size_t size, CUmemoryPool mempool, CUstream stream, enum resolve_slot slot)
 {
@@ -200,7 +204,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret_ptr, size_t size)
     return hooks_mem_alloc_at_once(ret_ptr, size, NULL, NULL, SLOT_cuMemAlloc_v2);
 }
 
-/* stream_here, on the long way, notices the stream of an allocation or a free. */
+/* On the long way stream_here records the stream of an allocation or a free. */
 /* clang-format off */
 ON_STREAM(cuMemAllocAsync,
         (CUdeviceptr *ret_ptr, size_t size, CUstream stream), STREAM_NONE, false,
@@ -223,7 +227,7 @@ ON_STREAM(cuMemAllocFromPoolAsync_ptsz,
 )
 /* clang-format on */
 
-/* Of memory that the driver serves in any case. */
+/* Prepares a request for memory that the driver always serves. */
 static bool prepare_forwarded(
         struct dispatch_request *request, uint64_t size, enum memclass memclass, const void *caller)
 {
@@ -288,7 +292,7 @@ static CUresult hooks_mem_free_forward(const struct quick_call *call, CUdevicept
                                  : driver_free(ptr, call->stream, hooks_mem_per_thread(call->slot));
 }
 
-/* The driver has freed it, or will at each launch of a graph. */
+/* The driver has freed the block, or will at each launch of a graph: records it. */
 static void driver_freed(const struct quick_call *call, CUdeviceptr ptr)
 {
     uint64_t graph = call->api == API_SYNC ? 0 : hooks_mem_captured_graph(call);
@@ -314,9 +318,9 @@ static bool is_about_stream(int r)
 }
 
 /*
- * What the driver says to a free on this stream. A block of ours it does not know, so it is asked
- * with one of its own: what refuses the one (a capture that the legacy stream would join, no
- * current context) refuses the other, and spoils what that would have spoilt.
+ * The driver's answer to a free on this stream. The driver does not know a block of ours, so it
+ * gets one of its own: the same causes (a capture that the legacy stream would join, no current
+ * context) refuse both, and spoil the same captures.
  */
 static int ask_stream(CUstream handle, bool per_thread)
 {
@@ -333,8 +337,10 @@ static int ask_stream(CUstream handle, bool per_thread)
     return r;
 }
 
-/* A live block of ours while captures run. 0: freed as ever, > 0: the program's code, < 0: make
- * the real call (R82). */
+/*
+ * Frees a live block of ours while captures run. 0: freed as ever, > 0: the program's code, < 0:
+ * make the real call (R82, calls during captures).
+ */
 static int free_beside_capture(const struct block_info *block, CUstream handle, bool per_thread)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -344,17 +350,17 @@ static int free_beside_capture(const struct block_info *block, CUstream handle, 
     if (!REAL_HAS(cuStreamIsCapturing))
         return 0;
     r = (int)REAL(cuStreamIsCapturing)(named, &status);
-    if (r != 0) /* asked twice: what may be a failure of ours decides about memory */
+    if (r != 0) /* asked twice: an error of ours must not decide */
         r = (int)REAL(cuStreamIsCapturing)(named, &status);
-    if (r != 0) /* a block of cuMemAlloc would be refused before the stream is looked at */
+    if (r != 0) /* a cuMemAlloc block is refused before the stream is checked */
         return block->heap == HEAP_MAPPED ? ask_stream(handle, per_thread) : r;
-    /* On a capturing stream: the driver's own answer, and the block stays. */
+    /* On a capturing stream the driver answers, and the block stays live. */
     return status != CU_STREAM_CAPTURE_STATUS_NONE ? -EINVAL : 0;
 }
 
 /*
- * On a stream that we cannot name: there is none such, no context is current, or a question of ours
- * failed. The driver says which: an address that it did not hand out it refuses last of all.
+ * A free on a stream that we cannot identify: the stream does not exist, no context is current, or
+ * our query failed. The driver's answer says which: it checks last whether it knows the address.
  */
 static int free_on_unknown(
         CUdeviceptr ptr, CUstream handle, bool per_thread, struct dispatch_end *ret_end)
@@ -369,7 +375,10 @@ static int free_on_unknown(
                                                    : r;
 }
 
-/* 0 done, > 0 the program's code, < 0 make the real call, and tell *ret_end if it is written. */
+/*
+ * 0 done, > 0 the program's code, < 0 make the real call, then dispatch_ended with *ret_end if it
+ * is written.
+ */
 static int free_here(const struct quick_call *call, CUdeviceptr ptr, struct dispatch_end *ret_end)
 {
     bool per_thread = hooks_mem_per_thread(call->slot);
@@ -379,7 +388,7 @@ static int free_here(const struct quick_call *call, CUdeviceptr ptr, struct disp
     int r;
 
     if (ptr == 0)
-        return -ENOENT; /* the driver's no-op */
+        return -ENOENT; /* the driver ignores a free of 0 */
     if (call->api == API_SYNC || guard_in_callback())
         return dispatch_free(ptr, call->api, NULL, ret_end);
     r = stream_here(handle, per_thread, &stream);

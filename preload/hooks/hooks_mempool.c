@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pools that memory in stream order comes from. The driver's own pool stays in place behind
- * each of ours: it checks arguments, keeps settings and access, and serves what we cannot, so its
- * figures are added to ours (R77, R78).
+ * The memory pools of stream-ordered allocations. The driver's own pool stays in place behind each
+ * of ours: it checks arguments, keeps settings and access, and serves requests that ours cannot, so
+ * its figures are added to ours (R77, pools served; R78, pool attributes).
  */
 #include "preload/base/guard.h"
 #include "preload/driver/backend.h"
@@ -12,7 +12,7 @@
 #include "preload/graph/hookrow.h"
 #include "preload/request/spill.h"
 
-/* The pool behind a handle, if it is one that we serve from a heap. */
+/* Finds the pool behind a handle; true if a heap of ours serves it. */
 static bool is_served(CUmemoryPool handle, struct mempool *ret_mempool)
 {
     if (!session_pool)
@@ -77,7 +77,7 @@ CUresult cuMemPoolTrimTo(CUmemoryPool mempool, size_t keep)
         if (pool_trim(session_pool, HEAP_MAPPED, known.id, keep, &bytes) == 0)
             device_stats_reserved(known.device);
         left = reserved_of(&known);
-        native_keep = left < keep ? keep - left : 0; /* together never below what was asked for */
+        native_keep = left < keep ? keep - left : 0; /* together never below the bytes asked for */
     }
     result = REAL(cuMemPoolTrimTo)(mempool, native_keep);
     if (entered)
@@ -109,7 +109,7 @@ static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, c
         attrs.reuse_internal_dependencies = *(const int *)value != 0;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver took it, so it was 0 */
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* the driver accepted the value, so it was 0 */
         spill_look_again();
         (void)pool_reset_high(pool, HEAP_MAPPED, known.id,
                 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH,
@@ -124,7 +124,7 @@ static void mirror_setting(CUmemoryPool handle, CUmemPool_attribute attribute, c
 HOOKROW(cuMemPoolSetAttribute, (CUmemoryPool mempool, CUmemPool_attribute attribute, void *value),
         (mempool, attribute, value), mirror_setting(mempool, attribute, value))
 
-/* What the heap has of an attribute; 0 for settings, which the driver's pool keeps. */
+/* The heap's share of an attribute; 0 for settings, which the driver's pool keeps. */
 static uint64_t hooks_mempool_share_of(const struct mempool *mempool, CUmemPool_attribute attribute)
 {
     struct pool_stats stats;
@@ -145,7 +145,7 @@ static uint64_t hooks_mempool_share_of(const struct mempool *mempool, CUmemPool_
     }
 }
 
-/* The heap's marks are those of both already. */
+/* Joins both shares. The heap's high marks already include the driver's pool. */
 static cuuint64_t together(CUmemPool_attribute attribute, cuuint64_t native, uint64_t share)
 {
     if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH
@@ -154,7 +154,7 @@ static cuuint64_t together(CUmemPool_attribute attribute, cuuint64_t native, uin
     return native + share;
 }
 
-/* Settings have no share, and may be narrower. */
+/* Adds the heap's share. Settings have no share, and their values may be narrower than 64 bits. */
 static void add_share(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     struct mempool known;
@@ -178,7 +178,7 @@ static CUresult give_access(CUmemoryPool handle, const CUmemAccessDesc *map, siz
 HOOKROW(cuMemPoolSetAccess, (CUmemoryPool mempool, const CUmemAccessDesc *map, size_t count),
         (mempool, map, count), result = give_access(mempool, map, count))
 
-/* The driver's pool was given the same access, so its answer is ours. */
+/* The driver's pool was given the same access, so its answer holds for ours. */
 HOOKROW(cuMemPoolGetAccess,
         (CUmemAccess_flags * ret_flags, CUmemoryPool mempool, CUmemLocation *location),
         (ret_flags, mempool, location), (void)0)
