@@ -9,8 +9,10 @@
 #define COUNTING_GRANULE ((uint64_t)2 << 20)
 #define COUNTING_SHARED  ((uint64_t)1 << 20) /* smaller segments share granules, */
 #define COUNTING_QUANTUM ((uint64_t)512)     /* in multiples of this */
-/* More than any device has. Not more than that: the pool reserves addresses of the host for its index in proportion, and
- * ThreadSanitizer leaves it little. */
+/*
+ * More than any device has, and no more than that: the pool reserves host addresses for its index
+ * in proportion, and ThreadSanitizer leaves it few.
+ */
 #define COUNTING_TOTAL ((uint64_t)1 << 42)
 
 static devptr_t counting_take_range(struct counting *counting, uint64_t size, uint64_t align)
@@ -44,7 +46,9 @@ static uint32_t counting_hold(struct counting *counting, uint64_t size, uint64_t
     return (uint32_t)counting->size_count - 1;
 }
 
-/* What is held more (modulo 2^64) once a segment of `size` bytes is there, or not there any more. */
+/*
+ * The rise of bytes held (modulo 2^64) when a segment of `size` bytes comes, or goes (`is_gone`).
+ */
 static uint64_t change_by(struct counting *counting, uint64_t size, bool is_gone)
 {
     uint64_t whole = counting->packed;
@@ -126,7 +130,7 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
     return 0;
 }
 
-/* Handle 0 would mean none. */
+/* Makes a handle; handle 0 would mean none. */
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
     (void)device;
@@ -172,7 +176,7 @@ static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int 
     return 0;
 }
 
-/* A fence is the event at which it was recorded; 0 would mean none. */
+/* A fence is the number of the event at which it was recorded; 0 would mean none. */
 uint64_t counting_mark(const struct counting *counting)
 {
     return counting->now + 1;
@@ -240,7 +244,7 @@ static void counting_put(void *self, uint64_t fence)
     (void)self;
 }
 
-/* Nobody else submits anything here. */
+/* No other thread submits work here. */
 static uint64_t counting_readers(void *self)
 {
     (void)self;
@@ -254,7 +258,7 @@ static int counting_readers_passed(void *self, uint64_t snapshot)
     return 0;
 }
 
-/* Every wait is over at once: no patience runs out. */
+/* Each wait is over at once, so no time-out is reached. */
 static uint64_t counting_clock(void *self)
 {
     (void)self;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * counting.h - a driver for replays: it never runs out of memory, counts all calls, and may run behind.
+ * counting.h - a driver for replays: it never runs out of memory, counts all calls, and can let the
+ * device lag.
  *
- * The pool itself (alloc/pool.h) runs above this table, and so do the models of other allocators (peer.h). Addresses are handed
- * out once, in rising order; handles are numbers. Counted are all calls by their kind, and bytes held: as they were asked for, or
- * (`backed`) what a device gives for them. Memory of cuMemAlloc from 1 MiB on then takes whole granules of 2 MiB, and the smaller
- * ones share granules, in multiples of 512 bytes and with no gap between them, which is the least that they could take.
+ * The pool itself (alloc/pool.h) runs above this table, and so do the models of other allocators
+ * (peer.h). Addresses are handed out once, in rising order; handles are numbers. The driver counts
+ * all calls by kind, and the bytes held: as requested, or (`backed`) as a device backs them. Then
+ * cuMemAlloc memory from 1 MiB on takes whole granules of 2 MiB, and smaller segments share
+ * granules, in multiples of 512 bytes without a gap, which is a lower bound.
  *
- * Time is the number of events so far (counting_step). The device is `lag` of them behind: a fence passes when the program
- * is that many events beyond it, or when the host has waited for it or for a later one.
+ * Time is the number of events so far (counting_step). The device is `lag` events behind: a fence
+ * passes when the program is that many events beyond it, or when the host has waited for it or for
+ * a later one.
  *
  *     event:      1    2    3    4    5    6          lag 3: the fence recorded at 2 passes at 5,
  *     fence:           R              passed          or at once if the host waits for it
@@ -31,7 +34,7 @@ enum counting_kind {
     COUNTING_QUERY,   /* of an event */
     COUNTING_BEHIND,  /* a stream was made to wait for an event */
     COUNTING_WAIT,    /* the host waited for an event, in a call for that */
-    COUNTING_OTHER, /* addresses reserved, properties asked, requests that the driver serves itself */
+    COUNTING_OTHER,   /* address reservations, property queries, requests that the driver serves */
     COUNTING_KIND_COUNT,
 };
 
@@ -39,12 +42,12 @@ struct counting {
     uint64_t lag; /* may be set at any time */
     bool backed;  /* set before the first call */
     /* the books */
-    uint64_t reserved, reserved_high; /* bytes held; the mark is the owner's to reset */
+    uint64_t reserved, reserved_high; /* bytes held; the owner may reset the high mark */
     uint64_t calls[COUNTING_KIND_COUNT];
-    uint64_t waits; /* of the host: those calls, and what waited within another call */
-    /* the rest is its own */
+    uint64_t waits; /* host waits: those calls, and waits within other calls */
+    /* private to counting.c: */
     uint64_t now;       /* events so far */
-    uint64_t caught_up; /* everything up to this event is done, whatever the lag */
+    uint64_t caught_up; /* all up to this event is done, whatever the lag */
     devptr_t next;
     struct keytable segments; /* address -> number in `sizes` */
     uint64_t *sizes;          /* of handles and segments */
@@ -61,15 +64,19 @@ uint64_t counting_calls(const struct counting *counting);
 /* The program goes on by one event. */
 void counting_step(struct counting *counting);
 
-/* For models of what the driver does by itself: a fence of what was submitted so far, whether it has passed, and a segment that
- * goes back (0, or -EINVAL: there is none), none of them a call. */
+/*
+ * For models of work inside the driver, none of it counted as a call: a fence of all submitted so
+ * far, whether it has passed, and a segment given back (0, or -EINVAL: unknown).
+ */
 uint64_t counting_mark(const struct counting *counting);
 bool counting_has_passed(const struct counting *counting, uint64_t fence);
 int counting_give_back(struct counting *counting, devptr_t ptr);
 
-/* Everything that was submitted is done: the program itself has waited. */
+/* All submitted work is done: the program itself has waited. */
 void counting_catch_up(struct counting *counting);
-/* The same within a call that is counted as what it is; a wait of the host if the device was behind. */
+/*
+ * The same within a call that has its own kind; counts a wait of the host if the device was behind.
+ */
 void counting_wait_within(struct counting *counting);
 
 #endif

@@ -64,7 +64,7 @@ uint32_t peer_set(struct peer_heap *heap, uint32_t stream, uint32_t pool)
 
 /* ── free blocks ── */
 
-/* Where the first block stands that is (or comes after) a size and an address. */
+/* Index of the first free block at or after (size, base). */
 static size_t peer_heap_place_of(
         const struct peer_heap *heap, uint32_t set, uint64_t size, devptr_t base)
 {

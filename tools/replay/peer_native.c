@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No pool: cudaMalloc for each request, cudaFree for each free, which waits for all work of the device. So a device that is
- * behind costs time and no memory.
+ * No pool: cudaMalloc for each request, cudaFree for each free, which waits for all work of the
+ * device. So a lagging device costs time and no memory.
  */
 #include "tools/replay/peer_heap.h"
 

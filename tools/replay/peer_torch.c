@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The default policy of PyTorch's caching allocator. Two pools per stream, up to 1 MiB and above. Sizes are multiples of 512;
- * a miss asks the driver for 2 MiB, 20 MiB, or the size in 2 MiB; best fit by (size, address); what is left over is cut off
- * if it is at least 512 bytes (small) or more than 1 MiB (large). Blocks that were used on several streams wait for an
- * event and do not join their neighbours meanwhile; each request looks at the oldest event of each stream. Nothing is given
- * back before the device is full.
+ * The default policy of PyTorch's caching allocator. Two pools per stream, up to 1 MiB and above.
+ * Sizes are multiples of 512; a miss asks the driver for 2 MiB, 20 MiB, or the size rounded up to 2
+ * MiB; best fit by (size, address); the rest of a block is cut off if it is at least 512 bytes
+ * (small) or more than 1 MiB (large). Blocks used on several streams wait for an event and do not
+ * join their neighbours meanwhile; each request queries the oldest event of each stream. No memory
+ * is given back before the device is full.
  */
 #include <stdlib.h>
 
@@ -12,7 +13,7 @@
 #include "tools/replay/peer_heap.h"
 
 #define MIB   (UINT64_C(1) << 20)
-#define LEAST UINT64_C(512) /* block sizes are multiples of it */
+#define LEAST UINT64_C(512) /* block sizes are multiples of LEAST */
 
 enum torch_pool {
     POOL_SMALL,
@@ -29,7 +30,7 @@ static bool torch_is_small(uint64_t size)
     return size <= MIB;
 }
 
-/* What the default policy asks the driver for. */
+/* The size that the default policy asks the driver for. */
 static uint64_t segment_of(uint64_t size)
 {
     if (torch_is_small(size))
@@ -39,7 +40,10 @@ static uint64_t segment_of(uint64_t size)
     return (size + 2 * MIB - 1) & ~(2 * MIB - 1);
 }
 
-/* Frees the blocks whose events have passed: of each stream's line from the oldest on, until one has not. */
+/*
+ * Frees the blocks whose events have passed: queries each stream's line from the oldest on, until
+ * one has not.
+ */
 static void torch_poll(struct peer_heap *heap)
 {
     for (uint32_t set = 0; set < heap->set_count; set++)
@@ -53,7 +57,7 @@ static void torch_give(void *self, uint32_t number, uint32_t stream)
 
     if (peer_block(heap, index)->stream == stream)
         peer_free(heap, index);
-    else /* the line is that of the stream where the use ends */
+    else /* the line belongs to the stream on which the use ends */
         peer_wait(heap, peer_set(heap, stream, POOL_SMALL), index, stream);
 }
 
@@ -84,10 +88,11 @@ const struct peer peer_torch = {
 };
 
 /*
- * PyTorch with expandable segments. Each pool of each stream is one range of addresses that is mapped from its beginning, in
- * handles of 2 MiB (small) or 20 MiB (large), by as much as the free block at its end lacks. That block counts as large as
- * what it could be grown to, so another one that fits is preferred. Everything left over of at least 512 bytes is cut off. A
- * hole is never unmapped before the device is full.
+ * PyTorch with expandable segments. Each pool of each stream is one range of addresses, mapped from
+ * its beginning, in handles of 2 MiB (small) or 20 MiB (large). It grows by the bytes that the free
+ * block at its end lacks. That block counts as large as it could grow, so another one that fits is
+ * preferred. Every rest of at least 512 bytes is cut off. A hole is never unmapped before the
+ * device is full.
  */
 #define SMALL_PAGE (UINT64_C(2) << 20)
 #define LARGE_PAGE (UINT64_C(20) << 20)
@@ -95,7 +100,7 @@ const struct peer peer_torch = {
 
 struct expandable {
     struct peer_heap heap; /* first: torch_give */
-    uint32_t *ends; /* per set: the empty block at the end of what is mapped, 0 = no range yet */
+    uint32_t *ends;        /* per set: the empty block at the mapped end, 0 = no range yet */
     size_t end_room;
 };
 
@@ -133,7 +138,10 @@ static void map_pages(struct expandable *self, devptr_t at, uint64_t bytes, uint
     (void)driver->set_access(driver->self, HEAP_MAPPED, 0, 0, at, bytes, DRIVER_ACCESS_RW);
 }
 
-/* A block of at least `size` bytes at the end, not free: the free one there, grown, or a new one. */
+/*
+ * Returns a block of at least `size` bytes at the end, not free: the free one there, grown, or a
+ * new one.
+ */
 static uint32_t peer_torch_grow(struct expandable *self, uint32_t end, uint64_t size, uint64_t page)
 {
     struct peer_heap *heap = &self->heap;

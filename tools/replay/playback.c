@@ -27,7 +27,7 @@ void playback_close(struct playback *playback)
     *playback = (struct playback){.pool = NULL};
 }
 
-/* One context and one memory pool per device. */
+/* Id of the one context and one memory pool of a device. */
 static uint64_t owner_of(int device)
 {
     return 1 + (uint64_t)device;
@@ -56,7 +56,7 @@ void playback_order(struct playback *playback, uint64_t first, uint64_t then)
     pool_events_follow(playback->pool, then, &order);
 }
 
-/* As a program without hints is served, if need be the long way. */
+/* Takes the pool's short way, as a program without hints does, else the long way. */
 static struct pool_given take_quickly(
         const struct playback *playback, const struct pool_request *request)
 {

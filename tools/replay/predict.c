@@ -73,7 +73,7 @@ static struct edge make_launch(const struct trace *trace, const struct trace_eve
 
 /* ---- when a block is due ---- */
 
-/* What can be the `when` or the `else` of a rule, in order, and how many there were up to it. */
+/* Events that can be the `when` or the `else` of a rule, in order, with running counts of each. */
 struct moments {
     struct moment {
         uint32_t at;
@@ -83,7 +83,7 @@ struct moments {
     bool is_listed;
 };
 
-/* A block that a call was given. */
+/* A use of a block by a call. */
 struct use {
     uint32_t block, call, arg;
 };
@@ -91,8 +91,8 @@ struct use {
 struct waits {
     const struct trace *trace;
     const struct hints *hints;
-    const struct predict_match *matches; /* whose free is an event; NULL = nobody asks */
-    struct moments *of;                  /* per rule, listed when a block first asks */
+    const struct predict_match *matches; /* whose free is an event; NULL = none */
+    struct moments *of;                  /* per rule, listed when a block first needs it */
     struct use *uses;                    /* by block, then in order */
     size_t use_count, use_room;
 };
@@ -131,7 +131,7 @@ static void waits_end(struct waits *waits)
     free(waits->uses);
 }
 
-/* The free of a block that a hint has taken. */
+/* Is the event the free of a block that a hint matched? */
 static bool is_free_of(
         const struct waits *waits, const struct trace_event *event, struct edge *ret_edge)
 {
@@ -156,7 +156,7 @@ bool predict_edge(const struct trace *trace, uint32_t at, struct edge *ret_edge)
     return true;
 }
 
-/* True if the event is one that hints are told of. */
+/* True if hints get an edge for this event. */
 static bool edge_at(const struct waits *waits, uint32_t at, struct edge *ret_edge)
 {
     const struct trace_event *event = &waits->trace->events[at];
@@ -180,7 +180,7 @@ static const struct moments *moments_of(struct waits *waits, int rule)
     return moments;
 }
 
-/* Where the first moment behind an event stands. */
+/* Index of the first moment after an event. */
 static size_t first_behind(const struct moments *moments, uint32_t event)
 {
     size_t lo = 0;
@@ -201,7 +201,7 @@ static struct hint_counts counts_before(const struct moments *moments, size_t nu
     return number ? moments->list[number - 1].counts : (struct hint_counts){0, 0};
 }
 
-/* The uses of a block: its first one; *ret_end: behind its last. */
+/* The first use of a block; *ret_end: after its last. */
 static const struct use *predict_uses_of(
         const struct waits *waits, uint32_t block, const struct use **ret_end)
 {
@@ -221,7 +221,7 @@ static const struct use *predict_uses_of(
     return waits->uses ? waits->uses + lo : NULL;
 }
 
-/* The block waits, is used, waits on: the first moment at which it is due. */
+/* The first moment at which the block is due: each use makes it wait again. */
 static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t id)
 {
     const struct trace *trace = waits->trace;
@@ -235,7 +235,7 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
 
     hint_wait_begin(rule, plan, &now, &wait);
     for (;;) {
-        bool is_used = use < end; /* from here on */
+        bool is_used = use < end; /* at or after this moment */
         uint32_t used_at = is_used ? trace->calls[use->call].at : TRACE_NEVER;
 
         if (wait.unused && is_used) {
@@ -258,7 +258,9 @@ static uint32_t first_due(struct waits *waits, const struct plan *plan, uint32_t
     }
 }
 
-/* The edge of the very instance that the plan names; no search, since most plans name one. */
+/*
+ * The event of the edge that the plan names; without a search, since most plans name an instance.
+ */
 static uint32_t predict_due_at(struct waits *waits, const struct plan *plan, uint32_t id)
 {
     const struct rule *rule = hint_rule(waits->hints, plan->rule);
@@ -270,7 +272,7 @@ static uint32_t predict_due_at(struct waits *waits, const struct plan *plan, uin
     return first_due(waits, plan, id);
 }
 
-/* What a hint says of a block; *ret_match: without the moment. */
+/* Asks the hints about a block; *ret_match: without the moment. */
 static void match_block(const struct hints *hints, const struct trace *trace,
         const struct sitekey_named *named, uint32_t id, struct plan *ret_plan,
         struct predict_match *ret_match)
@@ -300,7 +302,7 @@ static bool is_here(const struct trace *trace, const struct rule *rule)
     return rule->mode != HINT_OFF && hint_is_for(rule, trace->rank ? trace->rank : "");
 }
 
-/* The rules as this process has them: those for other ranks are off. */
+/* The rules as this process has them: rules for other ranks are off. */
 static struct rule *rules_here(const struct trace *trace, const struct rule *rules, size_t count)
 {
     struct rule *here = vec_new(count, sizeof(*here));
@@ -313,7 +315,10 @@ static struct rule *rules_here(const struct trace *trace, const struct rule *rul
     return here;
 }
 
-/* What releases does so. Moves of eviction are not replayed: what such a rule takes is left alone. */
+/*
+ * Sets rules that release to live. The replay moves no evicted block, so it leaves rules of
+ * eviction as they are.
+ */
 static void make_live(struct rule *rules, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -326,7 +331,7 @@ static void make_live(struct rule *rules, size_t count)
     }
 }
 
-/* A block of a hint in live that its canary leaves in shadow. To be asked once for each block, in order. */
+/* Does the canary of a live hint leave this block in shadow? Call it once per block, in order. */
 static bool is_left_out(struct hints *hints, struct plan *io_plan)
 {
     enum hint_mode mode = io_plan->mode;
@@ -405,22 +410,22 @@ int predict_max(
     return r;
 }
 
-/* A run being replayed through the pool. */
+/* The replay of a run through the pool. */
 struct replay {
     const struct trace *trace;
     const struct predict_beside *beside;
     struct predict_held held;
-    uint64_t native; /* live now */
+    uint64_t native; /* live bytes that the driver serves itself */
     struct hints *hints;
     struct sitekey_named named;
     struct playback playback;
     bool tells_frees; /* a hint waits for frees */
 };
 
-/* One stream for all: the prediction is of a device that is never late. */
+/* One stream for all: the prediction assumes a device that never lags. */
 #define REPLAY_STREAM 1
 
-/* Does the replay leave it out? */
+/* Does the replay leave the block out? */
 static bool is_beside(const struct replay *replay, uint32_t id)
 {
     const struct predict_beside *beside = replay->beside;
@@ -492,7 +497,7 @@ static int replay_call(struct replay *replay, uint64_t number)
 {
     const struct trace_call *call = &replay->trace->calls[number];
     struct edge edge = make_call(replay->trace, number);
-    struct outcome picked; /* the run that was recorded has told it */
+    struct outcome picked; /* unused: the recorded run has reported it */
 
     for (uint32_t i = 0; i < FORMAT_CALL_BUFFERS; i++)
         if (call->buffer[i].block != TRACE_NONE && replay->playback.places[call->buffer[i].block])

@@ -25,7 +25,7 @@ static const struct whatif_policy whatif_offered[] = {
 const struct whatif_policy *whatif_policies = whatif_offered;
 size_t whatif_policy_count = sizeof(whatif_offered) / sizeof(whatif_offered[0]);
 
-/* One policy at work: the pool, or one model per device. */
+/* A policy during a pass: the pool, or one model per device. */
 struct player {
     const struct workload *workload;
     const struct peer *peer;
@@ -34,12 +34,12 @@ struct player {
     struct playback playback;
     void **models;
     bool *is_live; /* per block */
-    bool sync;     /* no stream is told */
-    uint32_t last; /* the stream of the event before, 0 = none is known */
+    bool sync;     /* no streams are passed */
+    uint32_t last; /* stream of the event before, 0 = unknown */
     struct whatif_job *job;
 };
 
-/* One event more; a look at the clock once in a while. */
+/* Counts an event; now and then reports progress. */
 static void whatif_step(struct player *player)
 {
     if ((++player->job->done & 0xff) == 0)
@@ -123,7 +123,10 @@ static int whatif_give(struct player *player, uint32_t number, uint32_t stream)
     if (!player->peer)
         return playback_give(&player->playback, number, player->sync ? 0 : stream);
     counting_step(&player->counting);
-    /* A sync free of a block with a stream waits for all of them, which no model of a stream allocator knows. */
+    /*
+     * A sync free of a block with a stream waits for all streams, which no model of a stream
+     * allocator knows.
+     */
     player->peer->give(player->models[block->device], number, stream ? stream : block->stream);
     return 0;
 }
@@ -139,7 +142,7 @@ static void wait_for_device(struct player *player)
         player->peer->waited(player->models[i], player->job->threshold);
 }
 
-/* Does a step end behind this event? Steps have as many as each other. */
+/* Does a step end at this event? All steps have the same number of events. */
 static bool ends_step(const struct player *player, size_t event)
 {
     size_t count = player->workload->event_count;
@@ -149,7 +152,10 @@ static bool ends_step(const struct player *player, size_t event)
             && event * steps / count != (event + 1) * steps / count;
 }
 
-/* The models of other allocators are not told of events. */
+/*
+ * Makes a stream wait for the stream of the event before. Only the pool gets it: models of other
+ * allocators know no events.
+ */
 static void order_streams(struct player *player, uint32_t stream)
 {
     uint32_t last = player->last;

@@ -7,12 +7,12 @@
 #include "tools/base/vec.h"
 #include "tools/trace/trace.h"
 
-/* A trace on its way. */
+/* A workload under construction. */
 struct builder {
     const struct trace *trace;
     struct workload *workload;
-    struct keytable streams; /* the trace's -> number */
-    uint32_t *numbers;       /* of its blocks here */
+    struct keytable streams; /* the trace's stream -> number */
+    uint32_t *numbers;       /* the trace's block -> number */
     bool has_pool;
 };
 
@@ -98,7 +98,7 @@ static void workload_add_death(struct builder *builder, const struct trace_event
             .is_free = true};
 }
 
-/* What is live when the window begins. */
+/* Adds the blocks that are live when the window begins. */
 static void workload_add_carried(struct builder *builder, uint32_t first)
 {
     const struct trace *trace = builder->trace;

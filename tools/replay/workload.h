@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workload.h - what a program asked of its allocator, in order, and nothing else.
+ * workload.h - a program's requests and frees, in order, and nothing else.
  *
- * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other tools all become this:
+ * `kedge whatif` plays one sequence of requests to several allocators. Captures and traces of other
+ * tools all become this:
  *
  *     capture, csv, log of RMM ─► trace.h ─► struct workload ─► whatif.h
  *
- * Blocks and streams are small numbers; stream 0 is "not known". A block is born once and dies at most once.
- * Does not keep addresses, times or stacks. Threads: none. Memory: vec.h.
+ * Blocks and streams are small numbers; stream 0 is "not known". A block is born once and dies at
+ * most once. Addresses, times and stacks are not kept. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_WORKLOAD_H
 #define KEDGE_TOOLS_WORKLOAD_H
@@ -18,7 +19,7 @@
 
 struct workload_block {
     uint64_t size;
-    uint32_t stream; /* that it was allocated on; 0 = the program did not say: the sync API */
+    uint32_t stream; /* of its allocation; 0 = unknown: the sync API */
     int device;
 };
 
@@ -35,7 +36,7 @@ struct workload {
     uint32_t stream_count; /* streams are 1 .. stream_count */
     uint32_t device_count; /* devices are 0 .. device_count - 1 */
     size_t left_count;     /* blocks that are live at the end */
-    size_t skipped_count;  /* blocks of the file that are left out: the driver's own */
+    size_t skipped_count;  /* blocks of the file that the driver serves itself, left out */
     /* most live bytes at once: as requested, and with each block rounded up to 512 */
     uint64_t peak_live, peak_live_512;
 };
@@ -43,9 +44,10 @@ struct workload {
 struct trace;
 
 /*
- * What a trace has between two events (first inside, first behind). Blocks that are live when the window begins are born
- * before it, in the order of their addresses. Left out are blocks that no pool could have served; where none came from a pool
- * (the run was only tracked) those that the driver's own allocators served are taken instead.
+ * Takes the requests and frees of a trace from event `first` until just before event `behind`.
+ * Blocks that are live when the window begins are born before it, in the order of their addresses.
+ * Blocks that no pool could have served are left out; if no block came from a pool (the run was
+ * only tracked), blocks that the driver's own allocators served are taken instead.
  */
 void workload_from_trace(
         const struct trace *trace, uint32_t first, uint32_t behind, struct workload *ret);
