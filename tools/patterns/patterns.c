@@ -9,15 +9,15 @@
 #include "tools/patterns/savings.h"
 #include "tracker/format/format.h"
 
-#define TIMES 16 /* events of which the latest time is kept */
+#define TIMES 16 /* events that share one latest time */
 
-/* Events of a kind, and how many there were before each 64. */
+/* The events of a kind as bits, with the count before each 64. */
 struct marks {
     uint64_t *bits;
     uint32_t *before;
 };
 
-/* A block that shows a pattern, and when it was not needed. */
+/* A block that shows a pattern, and the events between which it was not needed. */
 struct mend {
     uint32_t row, block;
     uint32_t from, to; /* events */
@@ -31,7 +31,7 @@ struct mends {
 struct work {
     const struct trace *trace;
     struct model_window window;
-    uint64_t end_ns;  /* the latest moment that the trace knows of */
+    uint64_t end_ns;  /* latest moment of the trace */
     uint32_t peak_at; /* the event that raised live memory to its maximum */
     uint64_t *latest; /* per TIMES events: the latest time up to their end */
     struct marks allocs, frees;
@@ -57,7 +57,7 @@ static struct marks mark_events(const struct trace *trace, enum trace_kind kind)
     return marks;
 }
 
-/* How many there are before an event. */
+/* The number of marked events before an event. */
 static uint32_t count_before(const struct marks *marks, uint32_t at)
 {
     uint64_t below = (UINT64_C(1) << at % 64) - 1;
@@ -82,7 +82,7 @@ static void index_events(struct work *work)
     work->end_ns = max_of(latest, trace->latest_use_ns);
 }
 
-/* The first event that is later than a moment; event_count if there is none. */
+/* The first event later than a moment; event_count if there is none. */
 static size_t patterns_first_later(const struct work *work, uint64_t time_ns)
 {
     const struct trace *trace = work->trace;
@@ -102,12 +102,15 @@ static size_t patterns_first_later(const struct work *work, uint64_t time_ns)
     return low < trace->event_count ? low : trace->event_count;
 }
 
-/* The first event after a moment, that of a birth apart. */
+/* The first event after a moment, but always after the block's birth. */
 static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t born)
 {
     size_t at = patterns_first_later(work, time_ns);
 
-    /* An event may be later than those behind it: threads number theirs before they look at the clock. */
+    /*
+     * An event may have a later time than events after it: threads number theirs before they read
+     * the clock.
+     */
     return at > born ? (uint32_t)at : born + 1;
 }
 
@@ -174,7 +177,7 @@ static void patterns_add_block(struct work *work, enum patterns_kind pattern,
         VEC_PUSH(mends->at, mends->count, mends->room) = mend;
 }
 
-/* The event behind the last one of a block's life. */
+/* The event that ends the block's life; event_count if it is never freed. */
 static uint32_t patterns_end_of(const struct work *work, const struct trace_block *block)
 {
     return block->died == TRACE_NEVER ? (uint32_t)work->trace->event_count : block->died;
@@ -197,7 +200,10 @@ static void find_after_last_use(struct work *work, const struct trace_block *blo
         patterns_add_block(work, PATTERNS_LATE, block, NULL, after);
 }
 
-/* An event that comes right after a moment finds the block there: it may be missing until just before that event. */
+/*
+ * Intervals that end at a use. An event right after a moment finds the block there: it may be
+ * missing until just before that event.
+ */
 static void find_before_uses(
         struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
@@ -213,7 +219,10 @@ static void find_before_uses(
                 (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
 }
 
-/* Its patterns; returns the event after which nobody needed it, TRACE_NEVER: it was freed then. */
+/*
+ * Finds the block's patterns; returns the event after which it is no longer needed, TRACE_NEVER:
+ * not before its free.
+ */
 static uint32_t find_patterns(
         struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
@@ -258,7 +267,7 @@ static void find_redundant(struct work *work)
     free(pairs);
 }
 
-/* ---- what they save ---- */
+/* ---- savings ---- */
 
 /* The mends of a pattern, for savings_left. */
 struct all_mends {
@@ -320,7 +329,9 @@ static void find_peak(struct work *work)
     work->peak_at = model.max_at;
 }
 
-/* Judges the blocks of the window; returns after which event nobody needs each of them. */
+/*
+ * Judges the blocks of the window; returns for each the event after which it is no longer needed.
+ */
 static uint32_t *judge_blocks(struct work *work)
 {
     const struct trace *trace = work->trace;
@@ -349,7 +360,7 @@ static uint32_t *judge_blocks(struct work *work)
     return at;
 }
 
-/* Gives back the room that is left: the array has grown by doubling. */
+/* Gives back the unused room of an array that grew by doubling. */
 static void patterns_trim(struct mends *mends)
 {
     struct mend *smaller =
@@ -361,7 +372,7 @@ static void patterns_trim(struct mends *mends)
     mends->room = mends->count;
 }
 
-/* What only judging needs: a long run has a lot of it. */
+/* Frees what only judging needs: it is large after a long run. */
 static void drop_index(struct work *work)
 {
     for (unsigned p = 0; p < PATTERNS_COUNT; p++)

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * patterns.h - what the uses of blocks say: memory that is held for nothing, by pattern and call site.
+ * patterns.h - memory that the program holds without need, by pattern and call site.
  *
  *     born ──early──► first use ── ... ──idle──► ... last use ──late──► freed
- *                                                          └──leak────► the end of what was recorded
+ *                                                          └──leak────► the end of the record
  *     unused       no use at all
  *     redundant    the memory of another block could have been used again (reusable.h)
- *     dead write   a copy or set replaced all of it, and nothing had used what the one before it wrote
+ *     dead write   a copy or set replaced all that the one before it wrote, before any use
  *
- * Early counts where something was freed meanwhile, late and idle where something was allocated: else nobody could have had the
- * memory. What a finding saves is Max minus the Max that would be left if its blocks were mended: the unused not allocated, the
- * late and leaked freed after their last use, the early allocated before their first, the idle gone between the two uses that are
- * furthest apart, the redundant put where the other one is. What two findings save does not add up. A dead write costs time, not memory.
+ * Early counts if another block was freed meanwhile, late and idle if another was allocated:
+ * otherwise no other block could have had the memory. A finding saves Max minus the Max that would
+ * be left if its blocks were mended: the unused not allocated, the late and leaked freed after
+ * their last use, the early allocated before their first, the idle absent between the two uses that
+ * are furthest apart, the redundant given the other block's memory. The savings of two findings do
+ * not add up. A dead write costs time, not memory.
  *
- * A block that may have been used unseen (FORMAT_USE_UNSEEN, _SHOWN, _LOST), or whose uses were not recorded, is not judged, and
- * counted by the reason. A kernel's argument counts as a use whether the kernel touches the memory or not, so what is found is at most
- * what could be had.
+ * A block that may have been used unseen (FORMAT_USE_UNSEEN, _SHOWN, _LOST), or whose uses were not
+ * recorded, is not judged, but counted by the reason. A kernel's argument counts as a use whether
+ * the kernel touches the memory or not, so the findings are a lower bound.
  *
  * Pure apart from memory. Threads: none.
  */
@@ -35,7 +37,7 @@ enum patterns_kind {
     PATTERNS_COUNT,
 };
 
-/* Why a block is not judged; a block counts at the first that holds. */
+/* Why a block is not judged; a block counts under the first reason that holds. */
 enum patterns_doubt {
     PATTERNS_NOT_WATCHED,
     PATTERNS_LOST,
@@ -48,10 +50,10 @@ enum patterns_doubt {
 struct patterns_row {
     enum patterns_kind pattern;
     uint32_t stack;
-    uint32_t other;  /* redundant: the stack of those whose memory it could use, else TRACE_NONE */
-    uint32_t anchor; /* of the block that is in that state for longest */
+    uint32_t other;  /* redundant: stack of the blocks that it could use, else TRACE_NONE */
+    uint32_t anchor; /* of the block that shows the pattern for longest */
     uint64_t count, bytes;
-    /* bytes of them that were live, and in that state, when live memory was at its maximum */
+    /* bytes of them that were live and showed the pattern at the peak of live memory */
     uint64_t at_max;
     uint64_t longest_ns; /* of one block */
     uint64_t saves;      /* of Max */
@@ -59,7 +61,7 @@ struct patterns_row {
 };
 
 struct patterns_found {
-    struct patterns_row *row; /* what saves most first, then the most expensive */
+    struct patterns_row *row; /* ordered by patterns_by_saving */
     size_t count, room;
     uint64_t saves; /* of Max, if all of them were mended */
 };
@@ -69,22 +71,25 @@ struct patterns_figures {
     uint64_t judged, judged_bytes;
     uint64_t doubts[PATTERNS_DOUBTS], doubtful_bytes;
     uint64_t peak; /* Max of the window */
-    /* Max, if each judged block had been freed right after its last use, the unused right after their birth */
+    /*
+     * Max, if each judged block had been freed right after its last use, and each unused one after
+     * its birth
+     */
     uint64_t peak_then;
 };
 
-/* What saves most first, then the most expensive, then the largest: for VEC_SORT. */
+/* Orders rows by savings, then by cost, then by size; for VEC_SORT. */
 int patterns_by_saving(const void *left, const void *right);
 
 /*
- * What is live at the end has its state until the latest moment that the trace knows of. Blocks born in the window count, whenever
- * they are freed. patterns_free gives the rows back.
+ * Figures of the blocks born in the window, whenever they are freed. A block live at the end shows
+ * its pattern until the latest moment of the trace. patterns_free frees the rows.
  */
 void patterns_figure(const struct trace *trace, struct model_window window,
         struct patterns_figures *ret_figures);
 void patterns_free(struct patterns_figures *figures);
 
-/* Why it is not to be judged; PATTERNS_DOUBTS: it is. */
+/* Why the block is not judged; PATTERNS_DOUBTS: it is judged. */
 enum patterns_doubt patterns_doubt_of(const struct trace_block *block);
 
 #endif

@@ -7,14 +7,14 @@
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
-/* A block among those of its device and size. */
+/* A block among the blocks of its device and size. */
 struct candidate {
     uint64_t time; /* of its first use, or of its last */
     uint32_t block;
     uint32_t died; /* event */
 };
 
-/* Those that are done with, as a binary heap: the one that is freed last is on top. */
+/* Blocks after their last use, as a binary heap: the block freed last is on top. */
 struct done {
     struct candidate *at;
     size_t count;
@@ -65,7 +65,7 @@ static int by_use_time(const void *left, const void *right)
     return (a->block > b->block) - (a->block < b->block);
 }
 
-/* Those of a run mostly come in this order already. */
+/* Insertion sort: candidates of a run are mostly in this order already. */
 static void sort_by_time(struct candidate *candidates, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -81,7 +81,7 @@ struct pairs {
     size_t count, room;
 };
 
-/* Of blocks of one device and size. */
+/* Pairs blocks of one device and size. */
 static void pair_kind(
         const struct trace *trace, const uint32_t *blocks, size_t count, struct pairs *pairs)
 {
@@ -102,7 +102,7 @@ static void pair_kind(
     for (size_t i = 0; i < count; i++) {
         while (next < count && firsts[next].time < seconds[i].time)
             reusable_push(&done, firsts[next++]);
-        /* whoever is freed last was freed too early: so were all */
+        /* the block freed last was freed too early: so were all others */
         if (done.count == 0 || done.at[0].died <= trace->blocks[seconds[i].block].born)
             continue;
         VEC_PUSH(pairs->at, pairs->count, pairs->room) =
@@ -117,10 +117,10 @@ static void pair_kind(
 /* Blocks of one device and size. */
 struct kind {
     int16_t device;
-    uint32_t number; /* in the order in which they appear */
+    uint32_t number; /* in the order of first appearance */
     uint64_t size;   /* rounded to 512 */
     size_t count;
-    size_t end; /* of those that are placed so far */
+    size_t end; /* end of the blocks placed so far */
 };
 
 struct kinds {
@@ -151,7 +151,7 @@ static int by_kind(const void *left, const void *right)
     return (a->size > b->size) - (a->size < b->size);
 }
 
-/* The blocks of each kind beside each other, in the order in which they come; the caller frees it. */
+/* Groups the blocks by kind, and keeps their order within each; the caller frees the array. */
 static uint32_t *order_by_kind(
         const struct trace *trace, const uint32_t *blocks, size_t count, struct kinds *kinds)
 {

@@ -6,9 +6,10 @@
  *     second            born ───────── first use ── used ── freed
  *                       └── both live: one of them is too many ──┘
  *
- * Both are of one device, and of one size after rounding to 512; the first is used for the last time before the second is
- * used at all, and for some time both live. A block is the first of at most one pair, and the second of at most one. Who takes
- * over is decided greedily, in the order of first uses: of the blocks that are done with, the one that is freed last.
+ * Both are of one device, and of one size after rounding to 512; the last use of the first precedes
+ * the first use of the second, and for some time both live. A block is the first of at most one
+ * pair, and the second of at most one. Pairs are chosen greedily, in the order of first uses: of
+ * the blocks after their last use, the one that is freed last.
  *
  * Pure apart from memory (vec.h). Threads: none.
  */
@@ -21,7 +22,10 @@ struct reusable_pair {
     uint32_t first, second; /* blocks */
 };
 
-/* Pairs of these blocks, whose uses are known and of which each was used; the caller frees the array. */
+/*
+ * Finds pairs among these blocks, whose uses are known and each of which was used; the caller frees
+ * the array.
+ */
 struct reusable_pair *reusable_find(
         const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count);
 

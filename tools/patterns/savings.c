@@ -6,10 +6,13 @@
 
 #include "tools/base/vec.h"
 
-#define BIN  16 /* events: a tree over single ones takes as much memory as they do */
+#define BIN  16 /* events: a tree over single events takes as much memory as they do */
 #define NONE UINT32_MAX
 
-/* A tree of maxima: max[bins + i] is the largest live memory after an event of bin i, max[i] the larger one of 2i and 2i + 1. */
+/*
+ * A tree of maxima: max[bins + i] is the largest live memory after an event of bin i, max[i] the
+ * larger one of max[2i] and max[2i + 1].
+ */
 struct savings {
     const struct trace *trace;
     uint64_t *max;
@@ -22,7 +25,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Live memory after an event of the window, from that before it. */
+/* Live memory after an event of the window, from live memory before it. */
 static uint64_t live_after(const struct savings *savings, uint32_t at, uint64_t live)
 {
     const struct trace *trace = savings->trace;
@@ -83,32 +86,32 @@ static uint64_t max_of_bins(const struct savings *savings, uint32_t from, uint32
     return max;
 }
 
-/* A stretch of one row begins or ends. */
+/* The beginning or end of a row's stretch. */
 struct turn {
     uint32_t row;
-    uint32_t next;  /* of those at the same event, NONE */
-    uint64_t bytes; /* gone from here on; below zero, round again: they come back */
+    uint32_t next;  /* next turn at the same event, NONE */
+    uint64_t bytes; /* bytes taken away from this event on; negative (modulo 2^64): returned */
 };
 
-/* A bin that is looked at event by event. */
+/* A bin that is evaluated event by event. */
 struct bin {
     uint32_t number;
     uint64_t live[BIN];
-    uint64_t head[BIN + 1]; /* the largest before an event of it */
-    uint64_t tail[BIN + 1]; /* the largest from an event of it on */
+    uint64_t head[BIN + 1]; /* largest live memory before each event of the bin */
+    uint64_t tail[BIN + 1]; /* largest live memory from each event on */
     uint32_t turns_at[BIN];
     struct turn *turn;
     size_t turn_count, turn_room;
 };
 
-/* What is known of a row up to its last turn. */
+/* The state of a row up to its last turn. */
 struct row {
     uint32_t at;   /* event */
-    uint64_t gone; /* from there on */
+    uint64_t gone; /* bytes taken away from there on */
     uint64_t tail; /* the largest live memory from there to the end of the bin */
 };
 
-/* Stretches by the bin in which they begin, and by that in which they end: lists. */
+/* Lists of stretches by the bin in which they begin, or in which they end. */
 struct lists {
     uint32_t *first; /* per bin, NONE */
     uint32_t *next;  /* per stretch, NONE */
@@ -156,7 +159,7 @@ static void savings_free_lists(struct lists *lists)
     free(lists->next);
 }
 
-/* Live memory event by event. */
+/* Computes live memory event by event. */
 static void open_bin(const struct savings *savings, struct bin *bin, uint32_t number)
 {
     uint32_t start = number * BIN;
@@ -205,8 +208,8 @@ struct sweep {
     struct lists begins, ends;
     struct bin bin;
     struct row *rows;
-    uint64_t gone; /* of all rows */
-    uint64_t left; /* without all of them */
+    uint64_t gone; /* bytes taken away, of all rows */
+    uint64_t left; /* Max without all rows */
 };
 
 static void take_turns(struct sweep *sweep, uint32_t at, uint64_t *left_of_row)
@@ -226,7 +229,7 @@ static void take_turns(struct sweep *sweep, uint32_t at, uint64_t *left_of_row)
     }
 }
 
-/* A bin in which a stretch begins or ends. */
+/* Sweeps a bin in which a stretch begins or ends. */
 static void sweep_bin(struct sweep *sweep, uint32_t number, uint64_t *left_of_row)
 {
     struct bin *bin = &sweep->bin;
