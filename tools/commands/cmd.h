@@ -2,8 +2,9 @@
 /*
  * cmd.h - one command of `kedge` as data.
  *
- * commands.c holds the table; each cmd_<name>.c defines its row. A row says what the command is called, which options it knows and
- * which function does it, so that parsing, --help and the checks of man pages need no code of the command's own.
+ * commands.c holds the table; each cmd_<name>.c defines its row. A row has the command's name, its
+ * options and its function, so that parsing, --help and the checks of man pages need no code of the
+ * command's own.
  */
 #ifndef KEDGE_TOOLS_CMD_H
 #define KEDGE_TOOLS_CMD_H
@@ -18,30 +19,33 @@ struct cmd {
     const char *name;
     const char *usage;     /* "report F [options]" */
     const char *summary;   /* one line */
-    void (*explain)(void); /* prints what --help says behind the options; NULL = nothing */
+    void (*explain)(void); /* prints the end of --help, after the options; NULL = nothing */
     const struct args_option *options;
     size_t option_count;
     const char *gone, *instead; /* args.h */
     size_t fields_size;         /* of the struct that `options` fills, zeroed before */
     int words_min, words_max;
-    const char *const *subcommands; /* what the first word may be, and NULL; NULL = anything */
-    bool pages; /* what it prints is a report: it goes through a pager (pager.h) */
-    /* what its option of kind ARGS_OUTPUT names, or what it names itself */
+    const char *const *subcommands; /* allowed first words, then NULL; NULL = any word */
+    bool pages;                     /* it prints a report, through a pager (pager.h) */
+    /* the kind of file that its ARGS_OUTPUT option names, or that it names itself */
     enum outfile_kind writes;
-    bool tail; /* words are a command line: options end at the first */
+    bool tail; /* words are a command line: options end at the first word */
     int (*run)(const void *fields, char **words); /* words end with NULL */
 };
 
 extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_check,
         cmd_whatif, cmd_bundle, cmd_export, cmd_import, cmd_hints, cmd_env, cmd_ranks, cmd_top;
 
-/* Splits argv[1..] and runs the command; what main() returns. */
+/* Parses argv[1..] and runs the command; returns the exit code of main(). */
 int cmd_main(int argc, char **argv);
 
-/* Option `i` of those that a command has besides its own, since it prints reports or writes a file; NULL behind the last. */
+/*
+ * Option `i` of those that a command has besides its own, because it prints reports or writes a
+ * file; NULL after the last.
+ */
 const struct args_option *cmd_option(const struct cmd *cmd, size_t i);
 
-/* A command's options, and the struct that they fill. */
+/* Sets a command's options, and the size of the struct that they fill. */
 #define CMD_OPTIONS(options_, fields_) \
     .options = (options_), .option_count = CMD_COUNT(options_), .fields_size = sizeof(fields_)
 

@@ -29,7 +29,7 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/* A frame of the capture, once. */
+/* A frame of the capture; each is listed once. */
 struct place {
     uint32_t module;
     uint64_t offset;
@@ -39,7 +39,7 @@ struct job {
     const struct fields *fields;
     char *output;
     struct load load;
-    struct trace *all; /* every module of the capture, by the capture's own numbers less one */
+    struct trace *all; /* every module of the capture, by the capture's own number minus 1 */
     struct symbols *symbols;
     struct place *places; /* by module */
     size_t place_count, place_room;
@@ -50,7 +50,7 @@ struct job {
     uint64_t modules, named, bytes;
 };
 
-/* ── what there is ── */
+/* ── modules and frames ── */
 
 static void cmd_bundle_add_modules(struct job *job)
 {
@@ -72,7 +72,7 @@ static int compare_places(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Every frame, of whatever stack: what a later version asks about is in it as well. */
+/* Adds every frame, of any stack: later versions may ask for any of them. */
 static void add_all_places(struct job *job)
 {
     const struct read_capture *capture = job->load.capture;
@@ -93,7 +93,7 @@ static void add_all_places(struct job *job)
     VEC_SORT(job->places, job->place_count, compare_places);
 }
 
-/* ── the names ── */
+/* ── names ── */
 
 static void write_place(struct job *job, FILE *out, const struct place *place)
 {
@@ -132,14 +132,17 @@ static int cmd_bundle_write_names(struct job *job)
     return fclose(out) == 0 ? CMD_DONE : CMD_BAD;
 }
 
-/* ── the files ── */
+/* ── files ── */
 
-/* `name`: what readers look for, taken over; NULL: nobody does, and two libraries may have one name. */
+/*
+ * Adds a file under `name`, which it takes over, and by which readers look it up; NULL: no reader
+ * does, and two libraries may have one name.
+ */
 static void pack_file(struct job *job, const char *path, char *name)
 {
     for (size_t i = 0; path && i < job->file_count; i++)
         if (strcmp(job->files[i].path, path) == 0
-                || (name && strcmp(job->files[i].name, name) == 0)) /* one build at two places */
+                || (name && strcmp(job->files[i].name, name) == 0)) /* one build at two paths */
             path = NULL;
     if (!path) {
         free(name);
@@ -169,7 +172,7 @@ static void pack_files(struct job *job)
     }
 }
 
-/* ── the whole ── */
+/* ── the bundle ── */
 
 static void cmd_bundle_say_text(const struct job *job)
 {

@@ -37,17 +37,17 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-#define TEXT_WIDTH 37 /* of the expressions; longer ones have a line of their own */
+#define TEXT_WIDTH 37 /* of the expressions; longer ones get a line of their own */
 #define GRANULE    (UINT64_C(2) << 20)
 
 enum {
-    STEPS_SHOWN = 8, /* of those that were not as predicted */
+    STEPS_SHOWN = 8, /* of the steps that were not as predicted */
 };
 
 struct row {
     char *text;
     struct claim claim;
-    bool is_known; /* result is, and need not be measured */
+    bool is_known; /* the result is known, and need not be measured */
     struct measure_result result;
 };
 
@@ -56,13 +56,13 @@ struct check {
     struct load load;
     struct row *rows;
     size_t row_count, row_room;
-    bool is_reserved_left_out;  /* of what was predicted */
-    const char *moved_left_out; /* why; NULL = it is compared, or nothing was to be moved */
+    bool is_reserved_left_out;  /* of the predictions */
+    const char *moved_left_out; /* the reason; NULL = it is compared, or no move was predicted */
 };
 
-/* ---- what is asked -------------------------------------------------------------------------- */
+/* ---- expressions ---------------------------------------------------------------------------- */
 
-/* Takes `text` over. */
+/* Adds a row; takes over `text`. */
 static bool cmd_check_add_row(struct check *check, char *text)
 {
     struct row *row = &VEC_PUSH(check->rows, check->row_count, check->row_room);
@@ -104,7 +104,7 @@ static void add_predictions(struct check *check, const struct hintfile *file)
     (void)cmd_check_add_row(check, vec_format("reserved<=%" PRIu64, reserved + slack));
 }
 
-/* One step, and one way. */
+/* Adds the row of one step in one direction. */
 static void cmd_check_add_step(struct check *check, const struct evict_check_step *step,
         const char *figure, uint64_t predicted)
 {
@@ -124,7 +124,10 @@ static void cmd_check_add_step(struct check *check, const struct evict_check_ste
                     check->load.hints[told->rule].id, told->what.device)};
 }
 
-/* The bytes that evict hints moved: the sums, and the first steps that were other than the simulator says. */
+/*
+ * Adds the bytes that evict hints moved: the sums, and the first steps that differ from the
+ * simulator's.
+ */
 static int add_moved(struct check *check, const struct hintfile *file)
 {
     struct evict_check moved;
@@ -153,7 +156,10 @@ static const char *launch_glob(const struct rule *rule)
     return rule->when.kind == EDGE_LAUNCH ? rule->when.anchor : rule->otherwise.anchor;
 }
 
-/* What the hints do to the very run, where suggest has not written it down. 0, or an exit code after one line. */
+/*
+ * Predicts the effect of the hints on this very run, if suggest has not recorded a prediction. 0,
+ * or an exit code after one line on stderr.
+ */
 static int foresee(const struct check *check, struct hintfile *file)
 {
     const struct trace *trace = check->load.trace;
@@ -162,8 +168,7 @@ static int foresee(const struct check *check, struct hintfile *file)
     int lacking = predict_lacks_launch(trace, file->rule, file->rule_count);
     int r = lacking >= 0 || !is_whole ? -ENODATA : 0;
 
-    for (size_t i = 0; i < file->rule_count;
-            i++) /* as the run had them: of canary only live knows */
+    for (size_t i = 0; i < file->rule_count; i++) /* as in the run: only live has a canary */
         if (file->rule[i].mode != HINT_OFF)
             file->rule[i].mode = is_live ? HINT_LIVE : HINT_SHADOW;
     if (r == 0)
@@ -187,13 +192,13 @@ static int foresee(const struct check *check, struct hintfile *file)
     return CMD_BAD;
 }
 
-/* Is what suggest predicted of another rank than the run? */
+/* Does suggest's prediction name another rank than the run's? */
 static bool is_of_another(const struct check *check, const struct hintfile *file)
 {
     return file->predicted_rank && strcmp(file->predicted_rank, check->load.capture->rank) != 0;
 }
 
-/* 0, or an exit code after one line. */
+/* 0, or an exit code after one line on stderr. */
 static int read_predictions(struct check *check)
 {
     const char *path = check->fields->predicted;
@@ -229,9 +234,9 @@ static int read_predictions(struct check *check)
     return r;
 }
 
-/* ---- how the answers are said --------------------------------------------------------------- */
+/* ---- answers -------------------------------------------------------------------------------- */
 
-/* The caller frees it. */
+/* Formats a value; the caller frees the text. */
 static char *value_text(const struct row *row, uint64_t value)
 {
     return claim_row(row->claim.figure)->is_bytes ? vec_text(render_bytes(value).text)
@@ -243,7 +248,7 @@ static bool is_exact(const struct row *row)
     return row->result.range.low == row->result.range.high;
 }
 
-/* "11.92 GiB", "at least 3" */
+/* The measured range as text: "11.92 GiB", "at least 3" */
 static char *cmd_check_is_text(const struct row *row)
 {
     const struct claim_range *range = &row->result.range;
@@ -265,7 +270,10 @@ static char *wanted_text(const struct row *row)
     return text;
 }
 
-/* Which instance it is about, why nobody knows, and bytes where rounded ones look alike; NULL = nothing. */
+/*
+ * The instance measured, why a result is unknown, and exact bytes where rounded ones look alike;
+ * NULL = no note.
+ */
 static char *note_text(const struct check *check, const struct row *row)
 {
     const struct measure_result *result = &row->result;
@@ -388,7 +396,7 @@ static void cmd_check_print_json(const struct check *check)
 
 /* ---- JUnit ---------------------------------------------------------------------------------- */
 
-/* In the value of an attribute, or between two tags. */
+/* Escapes text for the value of an attribute, or for an element. */
 static void check_put_escaped(FILE *out, const char *value)
 {
     char *text = NULL;
@@ -402,7 +410,7 @@ static void check_put_escaped(FILE *out, const char *value)
         vec_out_of_memory();
     for (const char *c = text; *c; c++) {
         if (strncmp(c, "\xef\xbf\xbe", 3) == 0 || strncmp(c, "\xef\xbf\xbf", 3) == 0) {
-            (void)fputc('?', out); /* U+FFFE and U+FFFF: not in XML */
+            (void)fputc('?', out); /* U+FFFE and U+FFFF: not allowed in XML */
             c += 2;
         } else if (strchr("<>&\"", *c)) {
             (void)fprintf(out, "&#%d;", *c);
@@ -459,7 +467,7 @@ static size_t cmd_check_count_of(const struct check *check, enum claim_answer an
     return count;
 }
 
-/* 0, or an exit code after one line. */
+/* 0, or an exit code after one line on stderr. */
 static int write_junit(const struct check *check)
 {
     char *text = NULL;
@@ -504,13 +512,13 @@ static bool measure_all(struct check *check)
     return is_done;
 }
 
-/* On standard output nothing stands beside the XML. */
+/* Does the XML go to standard output? Then it has to be the only output there. */
 static bool is_junit_alone(const struct fields *fields)
 {
     return fields->junit && strcmp(fields->junit, "-") == 0;
 }
 
-/* The capture is open. */
+/* Judges the open capture. */
 static int cmd_check_judge(struct check *check)
 {
     static const int codes[] = {
@@ -532,7 +540,7 @@ static int cmd_check_judge(struct check *check)
     return codes[answer_of(check)];
 }
 
-/* An expression of the user's. */
+/* Adds an expression of the user's. */
 static int cmd_check_ask(struct check *check, const char *text)
 {
     if (!cmd_check_add_row(check, vec_text(text)))
@@ -548,7 +556,7 @@ static int cmd_check_ask(struct check *check, const char *text)
     return CMD_DONE;
 }
 
-/* Refuses the options of a comparison where something else is asked, too. */
+/* Refuses the options of a comparison together with other questions. */
 static int check_against(const struct check *check)
 {
     const struct fields *fields = check->fields;

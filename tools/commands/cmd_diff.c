@@ -30,12 +30,12 @@ static const struct args_option options[] = {
 };
 
 #define STACK_LINES  8
-#define STACKS_SHOWN 4 /* of one group; --json has all */
+#define STACKS_SHOWN 4 /* of one group; --json has all of them */
 
 struct diff {
     const struct fields *fields;
     enum compare_groups_by by;
-    /* events are missing, so there may be more late frees: load_lacks; NULL: none are */
+    /* why events are missing, so that more frees may be late (load_lacks); NULL: none are */
     const char *lacks;
     struct load good, bad;
     struct compare_side good_side, bad_side;
@@ -90,7 +90,7 @@ static void print_sizes(const struct group *group)
     putchar('\n');
 }
 
-/* Several lines of Python asked through one site. */
+/* Prints the Python stacks of a group: several lines of Python may share one call site. */
 static void print_stacks(const struct diff *diff, const struct group *group)
 {
     for (size_t i = 0; i < group->stack_count && i < STACKS_SHOWN; i++) {
@@ -129,8 +129,8 @@ static const char *more_perhaps(const struct diff *diff)
 }
 
 /*
- * What one run alone allocates and frees in the same anchor does no harm where the peaks are the
- * same. Else it may be what they differ by.
+ * Blocks that one run alone allocates and frees in the same anchor do no harm if the peaks are
+ * equal. Otherwise they may be what the peaks differ by.
  */
 static void diff_print_freed(const struct diff *diff)
 {
@@ -308,7 +308,7 @@ static bool cmd_diff_lacks_events(const struct load *load, struct model_window w
 {
     if (load->complete_from <= window.first)
         return false;
-    if (read_is_damaged(load->capture)) /* load_open said so */
+    if (read_is_damaged(load->capture)) /* load_open has reported it */
         return true;
     (void)fprintf(stderr, "kedge: %s: %s\n", load->path, load_lacks(load->capture));
     return true;

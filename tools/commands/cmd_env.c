@@ -28,7 +28,7 @@ static const struct row rows[] = {
 #include "tracker/base/options.def"
 };
 
-/* What the library would warn of. */
+/* Adds a line that the library would warn with. */
 static void take_line(void *data, const char *line)
 {
     (void)vec_add_text(data, vec_text(line));

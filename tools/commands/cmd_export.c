@@ -63,11 +63,11 @@ struct task {
     enum export_at at;
     struct load load;
     struct export_job job;
-    const char *output; /* as the user says it */
-    uint64_t bytes;     /* of the output; UINT64_MAX = not known */
+    const char *output; /* as the user wrote it */
+    uint64_t bytes;     /* of the output; UINT64_MAX = unknown */
 };
 
-/* ---- words ---- */
+/* ---- parsing ---- */
 
 static int find_format(struct task *task)
 {
@@ -114,7 +114,7 @@ static int find_moment(struct task *task)
     return CMD_BAD;
 }
 
-/* An option that the format has no use for would be passed over in silence. */
+/* Refuses options that the format would silently ignore. */
 static int cmd_export_check_options(const struct task *task)
 {
     const struct fields *fields = task->fields;
@@ -155,7 +155,7 @@ static int check_output(struct task *task)
     return CMD_BAD;
 }
 
-/* ---- what is exported ---- */
+/* ---- the window ---- */
 
 static uint32_t find_last(const struct trace *trace, uint64_t count)
 {
@@ -260,14 +260,14 @@ static int write_output(struct task *task)
     task->bytes = UINT64_MAX;
     if (outfile_open("kedge export", task->output, OUTFILE_PRIVATE, &file) < 0)
         return CMD_BAD;
-    if (!isatty(file.fd)) /* else the output itself shows how far it is */
+    if (!isatty(file.fd)) /* on a terminal the output itself shows the progress */
         progress_begin("writing");
     int written = task->format->is_file ? write_file(task, &file) : write_stream(task, &file);
     progress_end();
     return outfile_done(&file, written == CMD_DONE) < 0 ? CMD_BAD : written;
 }
 
-/* ---- what is said of it ---- */
+/* ---- notes ---- */
 
 static void say_notes(const struct task *task)
 {

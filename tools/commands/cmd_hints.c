@@ -38,7 +38,7 @@ static bool cmd_hints_is_needed(const struct row *row)
     return strcmp(row->initial, "needed") == 0;
 }
 
-/* "pick.site"; those of the file itself stand alone. The caller frees it. */
+/* "pick.site"; a key of the file itself has no prefix. The caller frees it. */
 static char *full_name(const struct row *row)
 {
     char *name = vec_format("%s.%s", row->mapping, row->key);
@@ -94,7 +94,7 @@ static int print_keys(const struct fields *fields)
     return CMD_DONE;
 }
 
-/* As it is written in the file. */
+/* Prints sites as the hint file has them. */
 static void cmd_hints_json_sites(
         struct json *json, const struct rule_pick *pick, const struct hintfile_words *words)
 {
@@ -168,7 +168,7 @@ static void hints_print_text(
             lint->warnings, render_s(lint->warnings));
 }
 
-/* `bytes` is malloc'd, NULL if they could not be read. 0, or -errno with *ret_error. */
+/* *ret_bytes is malloc'd, NULL if the file could not be read. 0, or -errno with *ret_error. */
 static int cmd_hints_read_file(const char *path, char **ret_bytes, size_t *ret_length,
         struct hintfile **ret_file, struct hintfile_error *ret_error)
 {

@@ -31,7 +31,7 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/* What is known to be read, and by whom. */
+/* The formats that can be read, and their readers. */
 static const struct kind {
     const char *name, *tool;
     int (*read)(struct import_job *job);
@@ -49,7 +49,10 @@ enum kind_number {
     KIND_CSV,
 };
 
-/* What is neither a pickle nor a csv is taken for a log, whose reader says so if it is none. NULL: it can be no log either. */
+/*
+ * Detects the format. A file that is neither a pickle nor a csv is read as a log, whose reader
+ * reports an error if it is none. NULL: it cannot be a log either.
+ */
 static const struct kind *cmd_import_look(struct import_job *job)
 {
     unsigned char head[256] = "";
@@ -180,7 +183,7 @@ static int cannot(const char *path, int error)
     return CMD_BAD;
 }
 
-/* From the beginning, into a file that is empty again. 0 or -errno. */
+/* Empties the file and starts from the beginning. 0 or -errno. */
 static int start_again(struct import_job *job, int fd)
 {
     import_free_books(job->import);

@@ -23,7 +23,7 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/* Captures without a summary, of a folder, which has a slash at its end. */
+/* Captures without a summary in a folder, whose path ends with a slash. */
 struct unread {
     char *folder;
     size_t count;
@@ -37,7 +37,7 @@ struct ranks {
     size_t unread_count, unread_room;
 };
 
-/* 0, or an exit code after one line. */
+/* 0, or an exit code after one line on stderr. */
 static int cmd_ranks_add_capture(struct ranks *ranks, const char *path)
 {
     struct ranksum sum;
@@ -48,7 +48,10 @@ static int cmd_ranks_add_capture(struct ranks *ranks, const char *path)
     return r;
 }
 
-/* All captures of a folder, each that cannot be used after one line; 0, or an exit code after one line. */
+/*
+ * Adds all captures of a folder; prints one line for each that cannot be used. 0, or an exit code
+ * after one line on stderr.
+ */
 static int add_folder(struct ranks *ranks, const char *path)
 {
     struct captures found;
@@ -99,7 +102,7 @@ static size_t unread_of(const struct ranks *ranks, const struct ranksum *sum)
     return count;
 }
 
-/* The captures of one folder are one job; the caller frees the array and what is in it. */
+/* Groups captures into jobs, one for each folder; the caller frees the array and its contents. */
 static struct rankjob *list_jobs(const struct ranks *ranks, size_t *ret_count)
 {
     struct rankjob *jobs = NULL;

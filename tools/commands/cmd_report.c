@@ -68,7 +68,7 @@ static int cmd_report_find_steps(const struct fields *fields, enum stepview_choi
     return CMD_BAD;
 }
 
-/* A page has all views and is no JSON. */
+/* Checks --html: a page has all views and is not JSON. */
 static int check_html(const struct fields *fields)
 {
     const char *other = fields->view ? "--view"
@@ -84,7 +84,7 @@ static int check_html(const struct fields *fields)
     return CMD_BAD;
 }
 
-/* A csv has allocations and nothing else. */
+/* Writes a csv: it has the allocations only. */
 static int report_csv(struct report *report, const char *path, const struct fields *fields)
 {
     if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by || fields->html) {
@@ -105,7 +105,7 @@ static int report_csv(struct report *report, const char *path, const struct fiel
     return CMD_DONE;
 }
 
-/* What area C and the records of eviction know, they know of the whole run. */
+/* Area C and the records of eviction cover the whole run only. */
 static int check_window(const struct fields *fields, enum view view)
 {
     bool is_whole = view == VIEW_LEAKS || view == VIEW_TEMPORARY || view == VIEW_EVICTION;
@@ -117,7 +117,7 @@ static int check_window(const struct fields *fields, enum view view)
     return CMD_BAD;
 }
 
-/* Area C has no kinds of memory. */
+/* Checks --by: area C has no classes of memory. */
 static int check_groups(const struct report *report)
 {
     if (report->by != REPORT_BY_CLASS || report->view != VIEW_HWM || !report_has_high(report))
@@ -167,7 +167,7 @@ static int print_report(struct report *report, const struct fields *fields)
         report_mapped_find(report);
     progress_end();
     if (fields->html || pager_is_on()
-            || !isatty(STDOUT_FILENO)) /* else the report comes as it is worked out */
+            || !isatty(STDOUT_FILENO)) /* on a terminal the report prints as it is computed */
         progress_begin("reporting");
     r = print_as_asked(report, fields);
     progress_end();

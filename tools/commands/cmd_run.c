@@ -34,7 +34,7 @@ static const struct args_option options[] = {
         {"quiet|q", NULL, "print no lines at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
 };
 
-/* A path as the user would type it here. */
+/* The path as the user would type it in `directory`. */
 static const char *from_here(const char *path, const char *directory)
 {
     size_t length = directory ? strlen(directory) : 0;
@@ -44,13 +44,16 @@ static const char *from_here(const char *path, const char *directory)
             : path;
 }
 
-/* Why no file can be made there, NULL if one can. What the library met was at the time; this is now. */
+/*
+ * Why no file can be created at this path now, NULL if one can. The library may have met another
+ * error during the run.
+ */
 static const char *why_not(const char *name)
 {
     const char *rest;
     char *folder = captures_folder(name, &rest);
     char *probe = vec_format("%s.kedge-%d", folder, getpid());
-    bool is_known = strchr(rest, '/') == NULL; /* a pattern is another folder for each process */
+    bool is_known = strchr(rest, '/') == NULL; /* a pattern names another folder for each process */
     int fd = is_known ? open(probe, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     int error = fd >= 0 ? posix_fallocate(fd, 0, 4096) : is_known ? errno : 0;
 
@@ -67,7 +70,7 @@ static const char *why_not(const char *name)
 struct past {
     const char *program, *run;
     pid_t child;
-    int status; /* as waitpid gives it */
+    int status; /* as waitpid returns it */
     struct runlook look;
 };
 
@@ -93,7 +96,7 @@ static void cmd_run_say_none(const struct config *config, const char *name, cons
         (void)fprintf(stderr, "kedge run: %s is an earlier run's\n", name);
 }
 
-/* What tells most of this run: the caller frees it. */
+/* The command that shows most about this run; the caller frees it. */
 static char *next_command(
         const struct captures *captures, const struct captures_file *file, const char *directory)
 {
@@ -118,7 +121,7 @@ static char *next_command(
     return command;
 }
 
-/* The peaks as every view of the capture has them (inorder.h). */
+/* Sets the peaks to those that every view of the capture shows (inorder.h). */
 static void settle_peaks(struct captures_file *file)
 {
     struct read_capture *capture = file->is_late ? inorder_totals(file->path) : NULL;
@@ -134,7 +137,7 @@ static void settle_peaks(struct captures_file *file)
     read_close(capture);
 }
 
-/* Three lines: what was held at most, where the capture is and what to do with it. */
+/* Prints three lines: the peak, the path of the capture and the next command. */
 static void say_end(const struct launch *launch, const struct past *past)
 {
     char *directory = getcwd(NULL, 0);
@@ -159,7 +162,7 @@ static void say_end(const struct launch *launch, const struct past *past)
         (void)fprintf(stderr, "kedge run: peak reserved %s%s\n",
                 render_bytes(file->peak_reserved).text, file->native_peak ? more : "");
         (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
-        /* A line is one write: other ranks say theirs at the same time. */
+        /* One write per line: other ranks print theirs at the same time. */
         (void)fprintf(stderr, "kedge run: capture %s%s; next: %s\n", path,
                 captures.count > 1 ? of : "", next);
         free(next);
@@ -170,7 +173,10 @@ static void say_end(const struct launch *launch, const struct past *past)
     free(directory);
 }
 
-/* What only the parent knows: by which signal the program ended that it has no handler for, and that nobody writes any more. */
+/*
+ * Records what only the parent knows: the signal that ended the program, if it has no handler for
+ * it, and that no process writes the capture any more.
+ */
 static void tell_end(const struct launch *launch, const struct past *past)
 {
     struct captures captures;
@@ -197,7 +203,7 @@ static int cmd_run_follow(
         launch_add(launch, RUNMARK_VARIABLE, mark);
     free(mark);
     past.status = relay_run("kedge run", launch, &past.child);
-    runlook_close(&past.look); /* what is done from here on may need the descriptor */
+    runlook_close(&past.look); /* the steps below may need the descriptor */
     spawn_clear_old(old, run);
     if (past.status >= 0) {
         tell_end(launch, &past);

@@ -52,27 +52,30 @@ static const struct args_option options[] = {
         {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
-/* Captures do not show that nothing uses a block on a path that none of them took: what is released can come back for so long. */
+/*
+ * A path that no capture took may use a block: content of a released block can come back for this
+ * long.
+ */
 #define KEEP_CONTENT 100 /* instances */
 
 #define GROWTH_SHOWN 5
-#define HINTS_SHOWN  20 /* of the table; the file has all */
+#define HINTS_SHOWN  20 /* of the table; the file has all of them */
 
 struct suggestion {
     const struct fields *fields;
-    struct load good, bad;       /* of one run: bad, the rank that has its hints made */
-    bool is_mining;              /* there is only one */
-    struct load *ranks;          /* of one run: the captures of its ranks, as they were named */
-    const struct trace **traces; /* of them */
+    struct load good, bad;       /* of one run: `bad` is the rank that gets hints */
+    bool is_mining;              /* there is only one run */
+    struct load *ranks;          /* of one run: the captures of its ranks, as the user named them */
+    const struct trace **traces; /* of the ranks */
     size_t rank_count, rank_room;
-    struct growers growers; /* of one run: what piles up within its steps */
+    struct growers growers; /* of one run: blocks that pile up within its steps */
     struct compare compare;
     struct model_window window; /* of the bad run */
     struct suggest_rules mine;
-    struct stepview growth;  /* of one run: what grows from step to step */
+    struct stepview growth;  /* of one run: memory that grows from step to step */
     struct symbols *symbols; /* of the bad run */
     char **titles;           /* of the hints */
-    /* predicted of the whole run; UINT64_MAX, 0 = not known */
+    /* predictions for the whole run; UINT64_MAX, 0 = unknown */
     uint64_t reserved, whole_max;
 };
 
@@ -83,7 +86,10 @@ static const char *effect_text(enum suggest_rules_effect effect)
     return texts[effect];
 }
 
-/* ", 2.25 MiB to 12.25 MiB each, 1 to 3 in each SOT_CALL_*"; of one block what it has is said already. */
+/*
+ * ", 2.25 MiB to 12.25 MiB each, 1 to 3 in each SOT_CALL_*"; for one block without its size, which
+ * is printed already.
+ */
 static char *spread_text(const struct suggest_rules_hint *hint)
 {
     const struct rule_range *each = &hint->rule.expect.count;
@@ -118,7 +124,7 @@ static char *late_text(const struct suggest_rules_hint *hint)
     return text;
 }
 
-/* "nd" of 2 */
+/* "nd" for 2 */
 static const char *ordinal_ending(uint32_t number)
 {
     static const char *const endings[] = {"th", "st", "nd", "rd"};
@@ -154,7 +160,7 @@ static char *cmd_suggest_make_comment(struct suggestion *s, size_t number, const
     return comment;
 }
 
-/* What the capture of one rank cannot tell; NULL = nothing is open. */
+/* What the capture of one rank cannot prove; NULL = nothing is open. */
 static char *make_proof(const struct suggest_rules_hint *hint)
 {
     if (!hint->grower)
@@ -165,7 +171,7 @@ static char *make_proof(const struct suggest_rules_hint *hint)
             hint->grower->receives, ordinal_ending(hint->grower->receives), hint->grower->received);
 }
 
-/* Before they are named: the hints are final. */
+/* Sets titles before the hints are named; the hints are final. */
 static void give_titles(struct suggestion *s)
 {
     char **words = title_words(s->symbols, TITLE_STACKS(s->mine.hints), s->mine.hint_count);
@@ -181,7 +187,7 @@ static void give_titles(struct suggestion *s)
     title_done(words, s->mine.hint_count);
 }
 
-/* What the reader of the file must know beyond its hints; NULL = nothing. */
+/* The head of the file: facts that its reader needs besides the hints; NULL = none. */
 static char *cmd_suggest_make_head(const struct suggestion *s)
 {
     const struct trace_sum *used = &s->mine.used;
@@ -266,7 +272,10 @@ static char *growth_text(const struct suggestion *s, const struct stepview_growe
     return text;
 }
 
-/* What a run keeps more of with each step: no anchor ends that, so it is the program's to mend. */
+/*
+ * Prints the memory that a run keeps growing with each step: no anchor ends it, so the program has
+ * to be mended.
+ */
 static void print_growth(const struct suggestion *s)
 {
     const struct stepview *view = &s->growth;
@@ -288,7 +297,7 @@ static void print_growth(const struct suggestion *s)
     title_done(titles, shown);
 }
 
-/* What gets no hint, and why. */
+/* Prints blocks that get no hint, and why. */
 static void print_sum(const char *why, const struct trace_sum *sum)
 {
     if (sum->count)
@@ -351,7 +360,7 @@ static void suggest_print_text(struct suggestion *s)
             render_bytes(mine->max_after).text);
     if (s->reserved != UINT64_MAX)
         printf("Peak reserved, predicted with the hints: %s\n", render_bytes(s->reserved).text);
-    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+    if (s->good.trace) /* one run has no second build to compare */
         builds_print(stdout, s->good.trace, s->bad.trace);
     if (mine->hint_count && strcmp(s->fields->output, "-") != 0)
         print_written(s);
@@ -431,7 +440,7 @@ static void suggest_print_json(struct suggestion *s)
         json_hint(&json, s, i);
     json_end(&json, ']');
     json_growth(&json, s);
-    if (s->good.trace) /* else it is one run, and nothing was rebuilt in it */
+    if (s->good.trace) /* one run has no second build to compare */
         builds_json(&json, s->good.trace, s->bad.trace);
     json_end(&json, '}');
 }
@@ -502,7 +511,10 @@ static int mine_and_save(struct suggestion *s)
         suggest_print_json(s);
     else if (r == CMD_DONE)
         suggest_print_text(s);
-    /* No file was written: whoever goes on with it must notice. "Nothing to release" is an answer, "not looked" is none. */
+    /*
+     * No file was written: the caller's script must notice. "Nothing to release" is an answer, "not
+     * checked" is none.
+     */
     if (r == CMD_DONE && s->mine.hint_count == 0)
         r = compare_coverage_is_unknown(&s->compare) ? CMD_BAD : CMD_NO;
     title_done(s->titles, s->mine.hint_count);
@@ -560,7 +572,10 @@ static int check_uses(struct suggestion *s, const struct load *load)
     return CMD_DONE;
 }
 
-/* What one run holds beyond its own last use of it (suggest_lastuse.h), and what piles up in it; forget_late in any case. */
+/*
+ * Finds the blocks that one run holds after its own last use of them (suggest_lastuse.h), and those
+ * that pile up in it; forget_late in any case.
+ */
 static void find_late(struct suggestion *s)
 {
     suggest_lastuse_late(s->bad.trace, s->window, &s->compare);
@@ -573,7 +588,7 @@ static void forget_late(struct suggestion *s)
     compare_done(&s->compare);
 }
 
-/* Of several ranks the one whose peak is lowered most by hints that no other speaks against. */
+/* Chooses the rank whose peak is lowered most by hints that no other rank contradicts. */
 static int choose_rank(struct suggestion *s)
 {
     uint64_t most = 0;
@@ -597,7 +612,7 @@ static int choose_rank(struct suggestion *s)
     return r;
 }
 
-/* Two of one rank, or without one, are two runs, not one. */
+/* Refuses two captures of one rank, or one without a rank: they are two runs, not one. */
 static int check_ranks(const struct suggestion *s)
 {
     for (size_t i = 0; i < s->rank_count; i++)
@@ -648,7 +663,7 @@ static int add_rank(struct suggestion *s, const char *path)
     return r;
 }
 
-/* A capture, or a folder with those of all ranks. */
+/* Adds a capture, or a folder with the captures of all ranks. */
 static int cmd_suggest_add_word(struct suggestion *s, const char *word)
 {
     struct captures found = {0};
@@ -668,7 +683,7 @@ static int cmd_suggest_add_word(struct suggestion *s, const char *word)
     return r;
 }
 
-/* --cap looks at one whole run, and may write nothing. */
+/* Is the usage right? --cap looks at one whole run, and may write no file. */
 static bool is_usage(const struct fields *fields, char **words)
 {
     bool is_one = words[0] && !fields->good && !fields->bad;
@@ -679,7 +694,7 @@ static bool is_usage(const struct fields *fields, char **words)
     return fields->output && !fields->bandwidth && (is_one || is_two);
 }
 
-/* What is wrong with what is_usage refuses. */
+/* Why is_usage refuses. */
 static const char *why_no_usage(const struct fields *fields, char **words)
 {
     if (!words[0] && !fields->good && !fields->bad)
@@ -747,7 +762,7 @@ static int suggest_command(const void *parsed, char **words)
     else if (r == CMD_DONE)
         r = s.is_mining ? mine_ranks(&s) : compare_and_mine(&s);
     load_close(&s.good);
-    if (!s.is_mining) /* else it is one of the ranks' */
+    if (!s.is_mining) /* else it is one of the ranks' loads */
         load_close(&s.bad);
     for (size_t i = 0; i < s.rank_count; i++)
         load_close(&s.ranks[i]);

@@ -39,7 +39,7 @@ struct top {
     bool is_once;
 };
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- parsing -------------------------------------------------------------------------------- */
 
 static int parse_interval(const char *text, int *ret_ms)
 {
@@ -66,7 +66,7 @@ static int parse_sort(const char *text, const struct rowpick_field **ret_sort)
     return CMD_BAD;
 }
 
-/* A number is a process; ./7 is a file. */
+/* Finds the capture: a number is a process, ./7 is a file. */
 static int find_capture(const char *word, char **ret_path)
 {
     unsigned long pid = strtoul(word, NULL, 10);
@@ -81,7 +81,7 @@ static int find_capture(const char *word, char **ret_path)
     return CMD_BAD;
 }
 
-/* ---- one look after the other --------------------------------------------------------------- */
+/* ---- looks ---------------------------------------------------------------------------------- */
 
 static void print_look(struct top *top)
 {
@@ -92,7 +92,7 @@ static void print_look(struct top *top)
     (void)fflush(stdout);
 }
 
-/* As many call sites as there are rows: what is beyond them is left out. */
+/* Draws as many call sites as fit on the screen. */
 static void top_draw_look(struct top *top)
 {
     uint64_t rows = top_screen_rows();
@@ -109,7 +109,7 @@ static void top_draw_look(struct top *top)
     free(lines);
 }
 
-/* Until the process ends or somebody quits. */
+/* Draws until the process ends or the user quits. */
 static int top_run_looks(struct top *top)
 {
     int r = CMD_DONE;
@@ -140,7 +140,7 @@ static int show_screen(struct top *top)
     r = top_run_looks(top);
     top_screen_close();
     top->view = view;
-    if (top->watch.has_ended) /* what was there last, and how it ended */
+    if (top->watch.has_ended) /* prints the last look, and how the process ended */
         print_look(top);
     return r;
 }

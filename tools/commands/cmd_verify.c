@@ -51,21 +51,21 @@ static const struct args_option options[] = {
 
 /* What an evict hint did in a run. */
 struct evicted {
-    uint64_t steps;              /* that began; of the process that had most */
+    uint64_t steps;              /* steps begun, of the process that had most */
     uint64_t in, out, count_out; /* copied */
     uint64_t dropped;
 };
 
-/* What the runs said about one hint, all processes together. */
+/* The results of the runs for one hint, all processes together. */
 struct verdict {
     uint64_t matched, matched_bytes;
     uint64_t due, due_bytes;  /* shadow: would have been released */
     uint64_t poisoned, clean; /* poison: overwritten or held; overwritten, and not written since */
-    uint64_t unlooked;        /* poison: nobody has looked at the content since */
+    uint64_t unlooked;        /* poison: content that was not checked */
     uint64_t trapped;         /* trap: access was taken away */
     struct evicted evicted[HINT_MODE_COUNT]; /* by the mode of the run */
     struct trace_sum kept;                   /* blocks of it that never went out, in the trap run */
-    bool keeps_meta; /* launches carried its address: it is keep-meta by the receipt (R86) */
+    bool keeps_meta; /* launches carry its address: keep-meta (R86, guard of hints) */
 };
 
 struct step {
@@ -73,11 +73,11 @@ struct step {
     enum hint_mode mode;
 };
 
-/* What the runs print, beside a run that releases nothing. */
+/* The outputs of the runs, compared with a run that releases nothing. */
 struct outputs {
     struct sameout *same[ECHO_STREAMS];
-    bool is_masked;     /* a second such run was looked at */
-    bool has_processes; /* several in one run: the order of their lines is chance */
+    bool is_masked;     /* a second such run was compared */
+    bool has_processes; /* several processes in one run: the order of their lines is random */
     char *difference;   /* the first one that counts, NULL = none */
 };
 
@@ -87,25 +87,25 @@ struct verify {
     struct verdict *verdicts; /* per rule of the file */
     char *directory;
     char *program; /* identity, as the captures have it */
-    char *failure; /* what is wrong, NULL = nothing yet */
+    char *failure; /* the first error found, NULL = none yet */
     const char *failed_hint;
-    struct step step;     /* the current one */
-    int status;           /* how its program ended, as of waitpid */
-    size_t capture_count; /* of it */
-    bool is_damaged;      /* one of them: nothing is decided */
-    bool is_faulted;      /* one of them has noted that the device failed */
-    char *against; /* what a process of it left that speaks against all hints, NULL = nothing */
+    struct step step;          /* the current one */
+    int status;                /* its program's status, as waitpid returns it */
+    size_t capture_count;      /* captures of the step */
+    bool is_damaged;           /* one of them is damaged: nothing is decided */
+    bool is_faulted;           /* one of them notes that the device failed */
+    char *against;             /* trace of a process that counts against all hints, NULL = none */
     struct evidence_ends ends; /* of the run without hints */
-    struct proof proof;        /* what ran in all of them, and where */
+    struct proof proof;        /* what ran in all of the runs, and where */
     struct echo_text printed[ECHO_STREAMS];
     struct outputs outputs;
-    off_t input; /* where standard input stood, so that each run reads the same; -1 = it cannot go back */
+    off_t input; /* offset of standard input, so that each run reads the same; -1 = cannot seek */
 };
 
 static void cmd_verify_fail(struct verify *verify, const char *hint, char *what)
 {
     if (verify->failure) {
-        free(what); /* the first reason is the one to tell */
+        free(what); /* the first error is reported */
         return;
     }
     verify->failure = what;
@@ -120,7 +120,10 @@ static char *status_text(int status)
     return vec_format("ended with exit code %d", WEXITSTATUS(status));
 }
 
-/* A kernel that is given the address may read what is gone, which only the device sees. Then the program does not end well. */
+/*
+ * A kernel that gets the address may read released memory, which only the device sees. The program
+ * then fails.
+ */
 static void judge_carried(struct verify *verify, const struct load *load, const struct step *step,
         const struct load_hint *hint, const char *id)
 {
@@ -212,7 +215,10 @@ static void cmd_verify_add_hint(
     }
 }
 
-/* In a trial, hints that hold and hints that evict act, without which the program may be wrong or not fit. */
+/*
+ * In a trial, hints that hold and hints that evict act: without them the program may be wrong or
+ * not fit.
+ */
 static enum hint_mode mode_in(const struct step *step, const struct rule *rule)
 {
     if (step->mode == HINT_SHADOW && rule->action == ACTION_HOLD)
@@ -220,7 +226,7 @@ static enum hint_mode mode_in(const struct step *step, const struct rule *rule)
     return step->mode == HINT_SHADOW && rule->action == ACTION_EVICT ? HINT_POISON : step->mode;
 }
 
-/* A restore goes as far as the hint whose blocks come in. */
+/* A restore counts for the hint whose blocks it brings in. */
 static const struct rule *leader_of(const struct hintfile *file, size_t rule)
 {
     return &file->rule[file->rule[rule].action == ACTION_RESTORE ? (size_t)file->rule[rule].of
@@ -232,7 +238,10 @@ static bool evicts(const struct rule *rule)
     return rule->action == ACTION_EVICT && rule->mode != HINT_OFF;
 }
 
-/* What several threads ask for has no number that a run could prove. What goes out and comes back may be any. */
+/*
+ * Numbers of requests from several threads prove nothing in a run. Blocks that go out and come back
+ * may be any.
+ */
 static void judge_turns(struct verify *verify, const struct load *load, const struct step *step)
 {
     const struct trace *trace = load->trace;
@@ -276,7 +285,7 @@ static void add_evicted(
         trace_sum_add(&verify->verdicts[capture->kept[i].rule].kept, capture->kept[i].size);
 }
 
-/* Calls whose blocks did not fit under the cap together. */
+/* Judges calls whose blocks did not fit under the cap together. */
 static void judge_shorts(
         struct verify *verify, const struct step *step, const struct read_capture *capture)
 {
@@ -329,7 +338,7 @@ static void check_program(struct verify *verify, const struct load *load)
                 vec_text("the runs were of different programs, no receipt fits both"));
 }
 
-/* One of a step's: each of the program's processes wrote one. */
+/* Judges one capture of a step: each process of the program wrote one. */
 static void judge_capture(void *self, const char *path)
 {
     struct verify *verify = self;
@@ -365,7 +374,10 @@ static void judge_capture(void *self, const char *path)
     load_close(&load);
 }
 
-/* As shells, `env` and launchers say that there is no such program, or that it cannot be run. */
+/*
+ * Is this the status of shells, `env` and launchers for a program that does not exist or cannot be
+ * run?
+ */
 static bool is_not_started(const struct verify *verify, int status)
 {
     return verify->capture_count == 0 && WIFEXITED(status)
@@ -395,7 +407,7 @@ static char *evicting_text(const struct verify *verify)
     return text;
 }
 
-/* A fault of the device names no block: all that was out is a suspect. */
+/* A device fault names no block: every block that was out is suspect. */
 static void fail_ended(struct verify *verify, const struct step *step, int status)
 {
     char *how = status_text(status);
@@ -412,7 +424,10 @@ static void fail_ended(struct verify *verify, const struct step *step, int statu
     free(how);
 }
 
-/* Without hints; but a program may be wrong without what they hold, and not fit without what they evict. */
+/*
+ * Runs go without hints, unless the program may be wrong without hints that hold, or not fit
+ * without hints that evict.
+ */
 static bool needs_hints(const struct verify *verify)
 {
     bool needs = has_evict(verify);
@@ -430,7 +445,7 @@ static void drop_printed(struct verify *verify)
     }
 }
 
-/* The program once, to its end: its status and what it printed. 0 or an exit code. */
+/* Runs the program once, to its end: its status and output. 0 or an exit code. */
 static int run_program(struct verify *verify, const struct spawn_options *how, char **words)
 {
     struct launch launch;
@@ -454,12 +469,12 @@ static int run_program(struct verify *verify, const struct spawn_options *how, c
     return r;
 }
 
-/* What the step's program has left but for its captures: how it ended. */
+/* Judges how the step's program ended. */
 static int judge_end(struct verify *verify, const struct step *step)
 {
     int status = verify->status;
 
-    if (tree_signal()) /* it came meanwhile */
+    if (tree_signal()) /* a signal came meanwhile */
         return 128 + tree_signal();
     if (verify->is_damaged)
         return CMD_BAD;
@@ -510,9 +525,9 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     return r ? r : judge_end(verify, step);
 }
 
-/* ---- what the program prints ---------------------------------------------------------------- */
+/* ---- the program's output ------------------------------------------------------------------- */
 
-/* The first difference to the run that releases nothing, NULL = none. */
+/* The first difference from the run that releases nothing, NULL = none. */
 static char *cmd_verify_find_difference(
         const struct verify *verify, const struct echo_text *printed)
 {
@@ -530,7 +545,7 @@ static char *cmd_verify_find_difference(
     return NULL;
 }
 
-/* Such a run once more: what differs between the two does not depend on hints. */
+/* Repeats the run that releases nothing: differences between the two do not depend on hints. */
 static int mask_outputs(struct verify *verify, char **words)
 {
     struct step again = {"second", needs_hints(verify) ? HINT_SHADOW : HINT_OFF};
@@ -540,7 +555,8 @@ static int mask_outputs(struct verify *verify, char **words)
 
     memcpy(printed, verify->printed, sizeof(printed));
     memset(verify->printed, 0, sizeof(verify->printed));
-    verify->verdicts = vec_new(verify->file->rule_count, sizeof(*verdicts)); /* counted already */
+    verify->verdicts = vec_new(
+            verify->file->rule_count, sizeof(*verdicts)); /* the first run is counted already */
     r = run_step(verify, &again, words);
     free(verify->verdicts);
     verify->verdicts = verdicts;
@@ -552,7 +568,7 @@ static int mask_outputs(struct verify *verify, char **words)
     return r;
 }
 
-/* After a run that has gone well. The runs go on: one of them may say what is wrong. */
+/* Compares the output after a successful run. The runs continue: a later one may find the error. */
 static int judge_outputs(struct verify *verify, const struct step *step, char **words)
 {
     char *difference;
@@ -588,7 +604,7 @@ static int judge_outputs(struct verify *verify, const struct step *step, char **
     return r;
 }
 
-/* Where one stream alone is waited for, the proof is all that speaks for the others. */
+/* Where only one stream is waited for, the proof is the only evidence for the others. */
 static void check_proofs(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
@@ -600,7 +616,10 @@ static void check_proofs(struct verify *verify)
     }
 }
 
-/* After the shadow run: does each hint match anything at all? What it matches in an instance, the run itself has judged. */
+/*
+ * After the shadow run: does each hint match any block? The run itself has judged the matches of
+ * each instance.
+ */
 static void check_matches(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
@@ -611,7 +630,10 @@ static void check_matches(struct verify *verify)
     }
 }
 
-/* After a run that acts: a hint that would have released something must have overwritten it, or taken the access away. */
+/*
+ * After a run that acts: a hint that would have released a block must have overwritten it, or
+ * removed access to it.
+ */
 static void check_acted(struct verify *verify, const struct step *step)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
@@ -620,7 +642,7 @@ static void check_acted(struct verify *verify, const struct step *step)
         const struct evicted *evicted = &v->evicted[step->mode];
         bool is_idle = v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0;
 
-        /* In trap all goes out that the call does not name. */
+        /* In trap every block goes out that the call does not name. */
         if (evicts(rule) && step->mode == HINT_TRAP)
             is_idle = evicted->count_out == 0 && evicted->dropped == 0;
         if (is_idle)
@@ -629,7 +651,7 @@ static void check_acted(struct verify *verify, const struct step *step)
     }
 }
 
-/* The lines of the receipt that hints keep meta, "" = none does. */
+/* The lines of the receipt for hints that keep meta, "" = none. */
 static char *keep_meta_lines(const struct verify *verify)
 {
     char *lines = NULL;
@@ -645,7 +667,7 @@ static char *keep_meta_lines(const struct verify *verify)
     return lines;
 }
 
-/* `trap_clean` 0: for the trap run, which has to know what keeps meta. */
+/* `trap_clean` 0: for the trap run, which needs to know the hints that keep meta. */
 static int write_receipt(struct verify *verify, uint32_t trap_clean)
 {
     struct receipt receipt = {.hints_hash = verify->file->hash,
@@ -677,7 +699,7 @@ static int write_receipt(struct verify *verify, uint32_t trap_clean)
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
-/* A receipt of before must not let live act on what the trial has just shown to be wrong. */
+/* Removes an earlier receipt: it must not let live act on hints that the trial has just refuted. */
 static int withdraw_receipt(const struct verify *verify)
 {
     char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
@@ -734,7 +756,7 @@ static void verify_print_json(const struct verify *verify, bool verified)
     json_end(&json, '}');
 }
 
-/* "20 releases, 300.00 MiB"; NULL: nothing was to be released or held, and something evicted. */
+/* "20 releases, 300.00 MiB"; NULL: no release or hold was due, and a hint evicts. */
 static char *due_text(const struct verify *verify, bool has_evict)
 {
     uint64_t holds = 0;
@@ -756,7 +778,7 @@ static char *due_text(const struct verify *verify, bool has_evict)
             "%" PRIu64 " %s%s, %s", count, what, render_s(count), render_bytes(bytes).text);
 }
 
-/* What each evict hint did, whatever the answer. */
+/* Prints the moves of each evict hint, whatever the answer. */
 static bool print_evicted(const struct verify *verify)
 {
     bool has_evict = false;
@@ -806,14 +828,16 @@ static void verify_print_text(const struct verify *verify, bool verified)
     } else {
         printf("kedge verify: not verified: %s%s%s", verify->failed_hint ? "hint " : "",
                 verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "");
-        render_text(stdout, verify->failure); /* it may name an anchor of the program */
+        render_text(stdout, verify->failure); /* may contain the name of the program's anchor */
         printf("\n");
     }
     free(due);
 }
 
-/* What the shadow run has shown to be carried inside of larger parameters, the trap run lets through: if a kernel reads it, the
- * device faults. */
+/*
+ * The trap run allows addresses that the shadow run has seen inside larger parameters: if a kernel
+ * reads through one, the device faults.
+ */
 static int prepare_trap(struct verify *verify)
 {
     size_t count = 0;
@@ -886,7 +910,9 @@ static void remove_directory(const char *path)
     (void)rmdir(path);
 }
 
-/* A directory of our own, new: whatever lies in it was written by these runs. NULL after one line on stderr. */
+/*
+ * Makes a new directory, so that these runs wrote every file in it. NULL after one line on stderr.
+ */
 static char *make_directory(const char *keep)
 {
     if (keep) {
@@ -928,7 +954,7 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     return CMD_BAD;
 }
 
-/* May the receipt be written? Before any run, which can take hours. */
+/* Can the receipt be written? Checked before any run, which can take hours. */
 static bool may_write_receipt(const struct verify *verify)
 {
     char *path = vec_format("%s.receipt", verify->fields->spawn.hints);
@@ -949,7 +975,7 @@ static int verify_command(const void *parsed, char **words)
         hintfile_free(verify.file);
         return CMD_BAD;
     }
-    tree_watch(); /* so that the folder goes whatever ends us */
+    tree_watch(); /* removes the folder whatever ends the process */
     verify.input = lseek(STDIN_FILENO, 0, SEEK_CUR);
     verify.directory = make_directory(verify.fields->keep);
     if (!verify.directory) {

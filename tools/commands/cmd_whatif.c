@@ -72,7 +72,7 @@ struct query {
     size_t answer_count;
 };
 
-/* ── words ── */
+/* ── parsing ── */
 
 static int bad_value(const char *option, const char *value, const char *form)
 {
@@ -138,7 +138,7 @@ static int pick_budget(struct query *query)
     return CMD_DONE;
 }
 
-/* As `kedge report --view steps` has them; 0: none, after a line on stderr. */
+/* The number of steps that `kedge report --view steps` shows; 0: none, after one line on stderr. */
 static uint64_t count_steps(const struct load *load, struct model_window window)
 {
     struct stepview view;
@@ -285,7 +285,10 @@ static int read_input(struct query *query, const char *path)
 
 /* ── output ── */
 
-/* What a policy holds beyond the peak of live bytes, and the calls of its first and last pass. */
+/*
+ * Prints the bytes that a policy holds beyond the peak of live bytes, and the calls of its first
+ * and last pass.
+ */
 static void print_answer(const struct query *query, const struct whatif *answer, bool is_best)
 {
     const struct whatif_pass *last = &answer->passes[answer->pass_count - 1];
@@ -418,7 +421,7 @@ static void whatif_print_json(const struct query *query)
     json_end(&json, '}');
 }
 
-/* ── all of it ── */
+/* ── the command ── */
 
 static int ask_all(struct query *query)
 {

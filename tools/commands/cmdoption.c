@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options that a command has because of what it does: it writes a file, or prints a report. */
+/* The options that a command has besides its own, because it writes a file or prints a report. */
 #include "tools/commands/cmd.h"
 #include "tools/output/pager.h"
 

@@ -32,12 +32,12 @@ static void print_version(void)
             HINTFILE_VERSION);
 }
 
-/* The fields of all of a command's options: its own, and those of cmd_option. */
+/* The fields of the options of cmd_option. */
 struct more_fields {
     bool force, no_pager;
 };
 
-/* The command's own options, and behind them those of cmd_option, into fields behind the command's. */
+/* Joins the command's own options with those of cmd_option, whose fields follow the command's. */
 static struct args_option *options_of(const struct cmd *cmd, size_t *ret_count)
 {
     struct args_option *options = vec_new(cmd->option_count + 2, sizeof(*options));
@@ -66,7 +66,10 @@ static void print_help(
         cmd->explain();
 }
 
-/* What is read is not replaced, and what may not be replaced is known before there is anything to replace it (outfile.h). */
+/*
+ * Checks the files: an input is not replaced, and the check comes before the command has an output
+ * to write (outfile.h).
+ */
 static int look_at_files(
         const struct cmd *cmd, const char *name, const void *fields, char *const *words)
 {
@@ -99,7 +102,7 @@ static int run_paged(const struct cmd *cmd, bool by_pager, const void *fields, c
     return r;
 }
 
-/* Of the words in capitals that the usage has, the first one that was not given: "BAD". */
+/* Names the first word in capitals of the usage that was not given: "BAD". */
 static void print_missing(const struct cmd *cmd, const char *name, int given)
 {
     static const char capitals[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -116,7 +119,7 @@ static void print_missing(const struct cmd *cmd, const char *name, int given)
                 (int)(strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ|.csv")), at);
 }
 
-/* Are there as many words as the command takes? Else why not, and its usage. */
+/* Does the command take this number of words? If not, prints why, and the usage. */
 static bool are_enough(const struct cmd *cmd, const char *name, char *const *words, int count)
 {
     bool is_more = cmd->words_max >= 0 && count > cmd->words_max;
@@ -172,7 +175,7 @@ static int commands_run_command(const struct cmd *cmd, int argc, char **argv)
     return r;
 }
 
-/* For the build and for packagers; --help leaves it out. */
+/* For the build and for packagers; --help does not list it. */
 static int print_completion(const char *shell)
 {
     if (completion_print(stdout, shell, commands, CMD_COUNT(commands)))

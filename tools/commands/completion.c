@@ -5,10 +5,10 @@
 
 typedef bool (*option_filter)(const struct args_option *option);
 
-/* Each command has it beside its rows. */
+/* Each command has this option besides its rows. */
 static const struct args_option help_option = {"help|h", NULL, "the list of options", ARGS_FLAG, 0};
 
-/* Row `i` of a command's options, behind the last one --help, and what commands of its kind have; NULL behind that. */
+/* Option `i` of a command: its rows, then --help, then those of cmd_option; NULL after the last. */
 static const struct args_option *option_at(const struct cmd *cmd, size_t i)
 {
     if (i < cmd->option_count)
@@ -28,7 +28,10 @@ static bool takes_other_value(const struct args_option *option)
     return option->value && !args_takes_file(option);
 }
 
-/* The first sentence of a text for the inside of single quotes, a backslash before each byte of `special`. */
+/*
+ * Writes the first sentence of a text inside single quotes, with a backslash before each byte of
+ * `special`.
+ */
 static void put_sentence(FILE *out, const char *text, const char *special)
 {
     const char *end = strstr(text, ". ");
@@ -55,7 +58,7 @@ static void put_subcommands(FILE *out, const struct cmd *cmd)
         (void)fprintf(out, "%s%s", i ? " " : "", cmd->subcommands[i]);
 }
 
-/* NAME='--option -o ...' of the options that `has` accepts. */
+/* Writes NAME='--option -o ...' with the options that `has` accepts. */
 static void bash_options(FILE *out, const char *name, const struct cmd *cmd, option_filter has)
 {
     const struct args_option *option;

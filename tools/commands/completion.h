@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * completion.h - the commands and their options as completion scripts for shells.
+ * completion.h - completion scripts for shells, made from the commands and their options.
  *
- * A script is made from the rows that parsing and --help read, so that no second list of options is kept by hand. The build
- * writes one file for each shell; `kedge --completion SHELL` prints the same.
+ * A script is made from the rows that parsing and --help read, so that no second list of options is
+ * maintained. The build writes one file for each shell; `kedge --completion SHELL` prints the same.
  *
- * Values that are files, and words that are no options, are completed with names of files; what stands for a program (run,
- * verify) with names of commands. Other values are left to the user.
+ * Values that are files, and words that are no options, complete to names of files; the program
+ * word (run, verify) completes to names of commands. Other values have no completion.
  *
  * Threads: none.
  */
@@ -18,7 +18,10 @@
 
 #include "tools/commands/cmd.h"
 
-/* Writes the script for "bash", "zsh" or "fish"; false, and nothing is written, if `shell` (NULL too) is none of them. */
+/*
+ * Writes the script for "bash", "zsh" or "fish"; false, without output, if `shell` is another or
+ * NULL.
+ */
 bool completion_print(
         FILE *out, const char *shell, const struct cmd *const *commands, size_t count);
 
