@@ -33,7 +33,7 @@ int dispatch_start(void);
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* One request, from the hook's arguments to the record. */
+/* A request, from the hook's arguments to the record. */
 struct dispatch_request {
     uint64_t size;
     enum api api;

@@ -48,7 +48,7 @@ static inline bool event_order_is_on(void)
 void event_order_start(struct pool *pool);
 void event_order_end(void);
 
-/* One call, from before the driver gets it until after. */
+/* The state of one hooked call, from before the driver gets it until after. */
 struct event_order {
     CUevent event; /* NULL: nothing is followed */
     uint64_t turn;

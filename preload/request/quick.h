@@ -28,8 +28,8 @@
  *
  * "Left" means that nothing has happened, with one exception: a placed request that a hint
  * matched, or that the pool had no block for, was counted (nth), so its tag goes the long way with
- * it. One in QUICK_ROUNDS calls goes the long way in any case, and so does each call after which
- * libraries may have been loaded: the long way learns the caller (behind a runtime: the caller of
+ * it. One in QUICK_ROUNDS calls goes the long way in any case, and so does a call once libraries
+ * may have been loaded: the long way learns the caller (behind a runtime: the caller of
  * the runtime's export), the memory pool and the stream.
  *
  * The short ways make two driver calls, cuCtxGetCurrent and, for a stream that is no default
@@ -157,7 +157,7 @@ struct quick_call {
     enum resolve_slot slot; /* of the hook */
 };
 
-/* Where the pool is asked: a heap, and on the stream API a stream. */
+/* The heap that serves a request, and on the stream API its stream. */
 struct quick_place {
     uint64_t owner, stream;
 };

@@ -160,7 +160,7 @@ static char *cmd_suggest_make_comment(struct suggestion *s, size_t number, const
     return comment;
 }
 
-/* What the capture of one rank cannot prove; NULL = nothing is open. */
+/* What the capture of one rank cannot prove; NULL = no question is open. */
 static char *make_proof(const struct suggest_rules_hint *hint)
 {
     if (!hint->grower)
@@ -683,7 +683,7 @@ static int cmd_suggest_add_word(struct suggestion *s, const char *word)
     return r;
 }
 
-/* Is the usage right? --cap looks at one whole run, and may write no file. */
+/* Is the usage right? --cap looks at one whole run, and needs no output. */
 static bool is_usage(const struct fields *fields, char **words)
 {
     bool is_one = words[0] && !fields->good && !fields->bad;

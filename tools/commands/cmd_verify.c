@@ -49,7 +49,7 @@ static const struct args_option options[] = {
                 offsetof(struct fields, json)},
 };
 
-/* What an evict hint did in a run. */
+/* The moves of an evict hint in a run. */
 struct evicted {
     uint64_t steps;              /* steps begun, of the process that had most */
     uint64_t in, out, count_out; /* copied */
@@ -94,7 +94,7 @@ struct verify {
     size_t capture_count;      /* captures of the step */
     bool is_damaged;           /* one of them is damaged: nothing is decided */
     bool is_faulted;           /* one of them notes that the device failed */
-    char *against;             /* trace of a process that counts against all hints, NULL = none */
+    char *against;             /* evidence of a process against all hints, NULL = none */
     struct evidence_ends ends; /* of the run without hints */
     struct proof proof;        /* what ran in all of the runs, and where */
     struct echo_text printed[ECHO_STREAMS];
@@ -239,8 +239,8 @@ static bool evicts(const struct rule *rule)
 }
 
 /*
- * Numbers of requests from several threads prove nothing in a run. Blocks that go out and come back
- * may be any.
+ * The order of several threads' requests is random, so a run cannot prove an nth of theirs. A hint
+ * that evicts may match any of these blocks.
  */
 static void judge_turns(struct verify *verify, const struct load *load, const struct step *step)
 {
@@ -425,8 +425,8 @@ static void fail_ended(struct verify *verify, const struct step *step, int statu
 }
 
 /*
- * Runs go without hints, unless the program may be wrong without hints that hold, or not fit
- * without hints that evict.
+ * Does the run that releases nothing need hints? The program may be wrong without hints that hold,
+ * or not fit without hints that evict.
  */
 static bool needs_hints(const struct verify *verify)
 {
@@ -604,7 +604,7 @@ static int judge_outputs(struct verify *verify, const struct step *step, char **
     return r;
 }
 
-/* Where only one stream is waited for, the proof is the only evidence for the others. */
+/* `wait: event` waits for one stream: the proof is the only evidence for the others. */
 static void check_proofs(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
