@@ -29,8 +29,8 @@
  * "Left" means that nothing has happened, with one exception: a placed request that a hint
  * matched, or that the pool had no block for, was counted (nth), so its tag goes the long way with
  * it. One in QUICK_ROUNDS calls goes the long way in any case, and so does a call once libraries
- * may have been loaded: the long way learns the caller (behind a runtime: the caller of
- * the runtime's export), the memory pool and the stream.
+ * may have been loaded: the long way learns the caller (behind a runtime: the caller of the
+ * runtime's export), the memory pool and the stream.
  *
  * The short ways make two driver calls, cuCtxGetCurrent and, for a stream that is no default
  * stream, cuStreamGetId: both read a word of the thread or the handle, and safety depends on both
