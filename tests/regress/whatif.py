@@ -16,9 +16,9 @@ import re
 import subprocess
 import tempfile
 
-from regresskit import KEDGE, MODELS, REPLAY, SOURCE, check, environment, kedge_run, main, run, same, skip, tool_json
+from regresskit import KEDGE, MODELS, REPLAY, SOURCE, check, environment, kedge_run, main, run, same, tool_json
+from traceskit import MIB, PEERS, allocations, foreign, lags, mean_and_worst, mib, on_streams, own, whatif, with_itself
 
-MIB = 1 << 20
 # The reserved peak that the recording PyTorch itself had, where the recording is complete: what the model must give.
 RECORDED = {"lm-small-forward-100": 442, "lm-small-forward-200": 902, "lm-small-step-150": 1014,
             "lm-small-step-200-mixed": 1150, "few-huge-blocks": 3606}
@@ -32,7 +32,6 @@ LAZY_MEAN, LAZY_WORST, LAZY_BEHIND = 0.98, 0.95, 0.005
 # Of the variants: 0.98 and 0.95 are asked for; 0.9783, 0.9307 on the worst and none are reached.
 VARIANTS_MEAN, VARIANTS_WORST, VARIANTS_WORSE = 0.978, 0.93, 0
 LAGS = (0, 0.5, 1)
-PEERS = ("torch", "torch-expandable", "paddle", "rmm", "async")
 # Blocks of the same traces on several streams, any lag: 0.98 and 0.95 are asked for; 0.9430 and 0.8707 are reached.
 STREAMS_MEAN, STREAMS_WORST, STREAMS_BEHIND = 0.942, 0.87, 0.005
 # The same where the program orders its streams with events: 0.9776 and 0.8926 are reached, and no stream waits for kedge's sake.
@@ -48,35 +47,6 @@ MAPPED_MEAN, MAPPED_WORST, MAPPED_BEHIND_MEAN, MAPPED_BEHIND_WORST, MAPPED_WORSE
 SYNC_MOST, SYNC_MEAN, SYNC_WAITS = 1.045, 0.890, 0.135
 # Ours, with the steps in each: 20 steps of `loop`, 3 of `unify`; the others are one piece.
 OWN = {"loop": 20, "sot-full-pir": 1, "streams": 1, "threads": 1, "unify": 3}
-
-
-def foreign(least=0):
-    folder = os.environ.get("KEDGE_TEST_TRACES")
-    if not folder:
-        skip("KEDGE_TEST_TRACES is not set")
-    found = sorted((pathlib.Path(folder) / "csv").glob("*.csv"))
-    if not found:
-        skip(f"no csv file in {folder}/csv")
-    return [path for path in found if allocations(path) > least]
-
-
-def allocations(path):
-    with open(path, newline="", encoding="utf-8") as f:
-        return sum(row["op"] == "a" for row in csv.DictReader(f))
-
-
-def own(name):
-    return SOURCE / "tests" / "traces" / f"{name}.csv"
-
-
-def whatif(path, *arguments):
-    """{policy: its figures}."""
-    answer = tool_json("whatif", path, *arguments, program=MODELS)
-    return {p["policy"]: p for p in answer.get("policies", [answer])}
-
-
-def mib(size):
-    return f"{size / MIB:9.1f}"
 
 
 def torch_is_modelled_exactly():
@@ -140,16 +110,6 @@ def r93_lazy_fits_one_step_behind():
     lazy_fits(1)
 
 
-def lags(path):
-    """{how far the device is behind: the same in passes}."""
-    with open(path, encoding="utf-8") as f:
-        return {"no lag": 0, "50 events": 50 / sum(1 for _ in f), "half a pass": 0.5, "a pass": 1}
-
-
-def mean_and_worst(logs):
-    return math.exp(sum(logs) / len(logs)), math.exp(min(logs))
-
-
 def r93_r105_lazy_holds_what_is_live():
     """Four passes as a program gets them, the device keeping up, 50 events, half a pass and a pass behind."""
     traces = foreign(200)
@@ -187,54 +147,6 @@ def r93_never_worse_than_torch_on_foreign_traces():
             beside_torch(path, 1, lag)
 
 
-def variants(path):
-    """(name, rows) of requests that a like program could have made: other sizes, a part of the window, another start."""
-    with open(path, newline="", encoding="utf-8") as f:
-        rows = [(row["op"], row["id"], int(row["size"] or 0), int(row["time_us"])) for row in csv.DictReader(f)]
-    start, rest = [row for row in rows if row[3] < 0], [row for row in rows if row[3] >= 0]
-    dice = random.Random(path.stem)
-    for share in (0.5, 0.9):
-        yield f"first {share}", start + rest[:int(len(rest) * share)]
-    live = {row[1]: row for row in start}
-    skipped = len(rest) * 3 // 10
-    for row in rest[:skipped]:
-        if row[0] == "a":
-            live[row[1]] = row
-        else:
-            live.pop(row[1], None)
-    yield "without the first 0.3", dice.sample(list(live.values()), len(live)) + rest[skipped:]
-    for scale in (0.7, 1.25):
-        yield f"sizes x {scale}", [(op, i, n if n < 65536 else int(n * scale), t) for op, i, n, t in rows]
-    for which in (1, 2):
-        scales = {}
-        yield f"each size x 0.75 to 1.3, {which}", [
-            (op, i, n if n < 65536 else int(n * scales.setdefault(n, dice.uniform(0.75, 1.3))), t) for op, i, n, t in rows]
-    if len(start) > 10:
-        yield "start in another order", dice.sample(start, len(start)) + rest
-    yield "lifetimes permuted", start + with_other_ends(rest, dice)
-    yield "another program behind it", rows + [(op, 100000 + int(i), n, t + rows[-1][3]) for op, i, n, t in another(path)]
-
-
-def with_other_ends(rows, dice):
-    """Frees that stand near each other in the log, in another order. Each block is still freed behind its allocation."""
-    made = {row[1]: number for number, row in enumerate(rows) if row[0] == "a"}
-    at = [number for number, row in enumerate(rows) if row[0] == "f"]
-    rows = list(rows)
-    for first, number in enumerate(at):
-        other = at[min(first + dice.randrange(1, 50), len(at) - 1)]
-        if made.get(rows[other][1], -1) < number:
-            (_, one, m, t), (_, two, n, u) = rows[number], rows[other]
-            rows[number], rows[other] = ("f", two, n, t), ("f", one, m, u)
-    return rows
-
-
-def another(path):
-    """What a smaller program asks for, from its beginning."""
-    with open(path.with_name("lm-small-step-150.csv"), newline="", encoding="utf-8") as f:
-        rows = [(row["op"], row["id"], int(row["size"] or 0), int(row["time_us"])) for row in csv.DictReader(f)]
-    return [(op, i, n, t - rows[0][3]) for op, i, n, t in rows]
-
-
 def r93_variants_of_foreign_traces_are_held_as_well():
     """What is chosen by eight traces could be chosen for them. The device is a pass behind."""
     logs, worse = [], []
@@ -252,26 +164,6 @@ def r93_variants_of_foreign_traces_are_held_as_well():
     print(f"geometric mean of {len(logs)}: {mean:.4f}, worst {worst:.4f}; worse than PyTorch: {len(worse)}")
     check(mean >= VARIANTS_MEAN and worst >= VARIANTS_WORST, f"geometric mean {mean:.4f}, worst {worst:.4f}")
     check(len(worse) <= VARIANTS_WORSE, f"{worse}")
-
-
-def on_streams(path):
-    """(name, file): the same requests, by several streams. A second one that has a part of the blocks, as for communication; stages
-    of a pipeline with a stream each; and blocks that three streams have at random."""
-    with open(path, newline="", encoding="utf-8") as f:
-        rows = [(row["op"], row["id"], row["size"], row["time_us"]) for row in csv.DictReader(f)]
-    dice = random.Random(path.stem)
-    picks = {"a second stream": lambda part: int(dice.random() < 0.15), "stages": lambda part: int(part * 12) % 3,
-             "at random": lambda part: dice.randrange(3)}
-    with tempfile.TemporaryDirectory() as folder:
-        played = pathlib.Path(folder) / "streams.csv"
-        for name, pick in picks.items():
-            streams = {}
-            for number, (op, block, _, _) in enumerate(rows):
-                if op == "a":
-                    streams[block] = pick(number / len(rows))
-            played.write_text("op,id,size,stream,time_us\n" + "".join(f"{op},{i},{n},{streams[i]},{t}\n" for op, i, n, t in rows),
-                              encoding="utf-8")
-            yield name, played
 
 
 def r72_r105_blocks_of_several_streams_are_held_well():
@@ -353,16 +245,6 @@ def r74_the_sync_api_on_mapped_memory_holds_what_is_live():
         least = (MAPPED_BEHIND_MEAN, MAPPED_BEHIND_WORST) if lag != "no lag" else (MAPPED_MEAN, MAPPED_WORST)
         check(mean >= least[0] and worst >= least[1], f"{lag}: geometric mean {mean:.4f}, worst {worst:.4f}")
         check(waits <= frees / 20, f"{lag}: {waits} waits for {frees} frees")
-
-
-def with_itself(path):
-    """(number, name, file) of a trace and its variants. The files are gone afterwards: they are made of other people's traces."""
-    yield 0, "itself", path
-    with tempfile.TemporaryDirectory() as folder:
-        played = pathlib.Path(folder) / "variant.csv"
-        for number, (name, rows) in enumerate(variants(path), 1):
-            played.write_text("op,id,size,stream,time_us\n" + "".join(f"{op},{i},{n},0,{t}\n" for op, i, n, t in rows), encoding="utf-8")
-            yield number, name, played
 
 
 def r74_the_sync_api_holds_hardly_more_than_native_allocations():
