@@ -10,135 +10,18 @@ set `small` the last line says how many MiB more than what is live are held at m
 Needs a build (TEST_BUILD, else build/release); the sets of traces need $KEDGE_TEST_TRACES.
 """
 import argparse
-import collections
-import concurrent.futures
-import csv
 import json
-import math
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
-import traceskit # pylint: disable=wrong-import-position
-from traceskit import MIB, PEERS # pylint: disable=wrong-import-position
+import heldkit # pylint: disable=wrong-import-position
+from heldkit import BEHIND, OURS, SETS # pylint: disable=wrong-import-position
 
-SETS = {"traces": "recorded traces",
-        "variants": "their variants",
-        "split": "the traces on several streams, order unknown",
-        "split-ordered": "the traces on several streams, ordered by events",
-        "programs": "generator, one stream",
-        "wide": "of these, requests of 0.9 to 16 GiB",
-        "small": "generator, less than 64 MiB live",
-        "streams": "generator, two to eight streams, order unknown",
-        "ordered": "generator, two to eight streams, ordered by events"}
-OF_TRACES = ("traces", "variants", "split", "split-ordered")
-OURS = ("kedge", "kedge-eager", "kedge-mapped", "kedge-sync")
 SHOWN = (*OURS, "torch", "torch-expandable")
-PLAYED = (*OURS, *PEERS)
-LAGS = ("no lag", "50 events", "half a pass", "a pass")
-BEHIND = 0.005
-
-# What is played: a file with a name, in these sets; half: "even", "odd" or "" for a trace.
-Work = collections.namedtuple("Work", "name half sets ordered path seed")
-# What came of it at one lag: utilisation and calls of the fourth pass by policy; bytes held beside what is live, for each stream.
-Result = collections.namedtuple("Result", "work lag e calls more")
-
-
-def kept(path, name, folder):
-    """A file that stays until all is played."""
-    copy = folder / f"{name}.csv".replace(" ", "-")
-    shutil.copyfile(path, copy)
-    return copy
-
-
-def works_of_traces(sets, folder):
-    for path in traceskit.foreign(200):
-        if "traces" in sets:
-            yield Work(path.stem, "", ("traces",), False, path, None)
-        if "variants" in sets:
-            for number, name, played in traceskit.with_itself(path):
-                if number:
-                    yield Work(f"{path.stem}, {name}", "", ("variants",), False, kept(played, f"{path.stem}-{number}", folder), None)
-        if {"split", "split-ordered"} & sets:
-            for name, played in traceskit.on_streams(path):
-                copy = kept(played, f"{path.stem}-{name}", folder)
-                for ordered, where in ((False, "split"), (True, "split-ordered")):
-                    if where in sets:
-                        yield Work(f"{path.stem}, {name}", "", (where,), ordered, copy, None)
-
-
-def works_of_seeds(sets, seeds):
-    for seed in range(seeds):
-        family, several = traceskit.programs.kind(seed)
-        if family == "small":
-            mine = ("small",)
-        elif several:
-            mine = ("streams", "ordered")
-        else:
-            mine = ("programs", "wide") if family == "wide" else ("programs",)
-        for ordered in (False, True):
-            at = tuple(name for name in mine if name in sets and (name == "ordered") == ordered)
-            if at:
-                yield Work(f"seed {seed}", ("even", "odd")[seed % 2], at, ordered, None, seed)
-
-
-def streams_in(path):
-    with open(path, newline="", encoding="utf-8") as f:
-        return len({row["stream"] for row in csv.DictReader(f)})
-
-
-def play(work, folder):
-    """Four passes at each lag."""
-    path = work.path
-    if path is None:
-        path = folder / f"seed-{work.seed}-{int(work.ordered)}.csv"
-        path.write_text(traceskit.programs.make(work.seed).csv(), encoding="utf-8")
-    results, streams = [], streams_in(path)
-    for name, lag in traceskit.lags(path).items():
-        answers = traceskit.whatif(path, "--policy", ",".join(PLAYED), "--passes", 4, "--lag", lag, *(["--ordered"] if work.ordered else []))
-        results.append(Result(work, name, {p: a["e"] for p, a in answers.items()},
-                              {p: a["passes"][3]["driver_calls"] for p, a in answers.items()},
-                              {p: (a["peak_reserved_bytes"] - a["peak_live_512_bytes"]) / streams for p, a in answers.items()}))
-    return results
-
-
-def played(works, folder, jobs):
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return [result for results in pool.map(lambda work: play(work, folder), works) for result in results]
-
-
-def summed(results):
-    """What a row of the table says of each policy."""
-    row = {}
-    for policy in PLAYED:
-        mean, worst = traceskit.mean_and_worst([math.log(r.e[policy]) for r in results])
-        row[policy] = {"mean": round(mean, 4), "worst": round(worst, 4), "driver_calls": sum(r.calls[policy] for r in results),
-                       "more_mib": round(max(r.more[policy] for r in results) / MIB, 2)}
-    return row
-
-
-def rows(results, sets):
-    """[(set, half, programs, lag, row)]"""
-    for name in SETS:
-        for half in ("", "even", "odd"):
-            for lag in LAGS:
-                mine = [r for r in results if name in r.work.sets and r.work.half == half and r.lag == lag]
-                if mine and name in sets:
-                    yield name, half, len(mine), lag, summed(mine)
-
-
-def behind(results, policy):
-    """[(how far, the best peer, result)], the worst first: peers that hold less than a policy does."""
-    found = []
-    for r in results:
-        peer = max(PEERS, key=lambda name, r=r: r.e[name])
-        if r.e[policy] < r.e[peer] - BEHIND:
-            found.append((r.e[peer] - r.e[policy], peer, r))
-    return sorted(found, key=lambda row: -row[0])
 
 
 def print_table(table):
@@ -153,19 +36,23 @@ def print_table(table):
             print(f"  {'  MiB more':12}" + "".join(f"{row[p]['more_mib']:22.2f}" for p in SHOWN))
 
 
-def print_markdown(table):
-    print("| set | lag | " + " | ".join(f"`{policy}`" for policy in SHOWN) + " | calls: lazy, eager |")
-    print("|---" * (len(SHOWN) + 3) + "|")
-    for name, half, count, lag, row in table:
-        cells = [f"{row[p]['mean']:.3f} / {row[p]['worst']:.3f}" for p in SHOWN]
-        print(f"| {SETS[name]}{', ' + half if half else ''} ({count}) | {lag} | " + " | ".join(cells)
-              + f" | {row['kedge']['driver_calls']}, {row['kedge-eager']['driver_calls']} |")
+def print_markdown(table, worst):
+    """A line for each set: kedge as it is by default at each lag, all others at the lag where they are worst."""
+    print("| programs | lazy: " + " | ".join(heldkit.LAGS) + " | " + " | ".join(SHOWN[1:]) + " | calls at half: lazy, eager |")
+    print("|---" * (len(heldkit.LAGS) + len(SHOWN) + 1) + "|")
+    for (name, half), at_worst in worst.items():
+        mine = [(count, lag, row) for of, side, count, lag, row in table if (of, side) == (name, half)]
+        lazy = [row["kedge"] for _, _, row in mine]
+        calls = next(row for _, lag, row in mine if lag == "half a pass")
+        cells = [f"{row['mean']:.3f} / {row['worst']:.3f}" for row in lazy] + ["{:.3f} / {:.3f}".format(*at_worst[p]) for p in SHOWN[1:]]
+        print(f"| {mine[0][0]}: {SETS[name]}{', ' + half if half else ''} | " + " | ".join(cells)
+              + f" | {calls['kedge']['driver_calls']}, {calls['kedge-eager']['driver_calls']} |")
 
 
 def print_behind(results, policy, held_out):
-    found = behind(results, policy)
+    found = heldkit.behind(results, policy)
     print(f"\nmore than {BEHIND} below a peer, of {len(results)} runs: " + ", ".join(
-        f"{name} {len(behind(results, name))}" for name in OURS))
+        f"{name} {len(heldkit.behind(results, name))}" for name in OURS))
     for half in ("", "even", "odd"):
         count = sum(r.work.half == half for r in results)
         if count:
@@ -183,10 +70,11 @@ def print_worst(results, policy, count, held_out):
         print(f"  {r.e[policy]:.4f}  {'ordered, ' if r.work.ordered else ''}{r.lag:11} {', '.join(r.work.sets)}: {r.work.name}")
 
 
-def as_json(table, results):
+def as_json(table, results, held_out):
+    results = [r for r in results if r.work.half != "odd" or held_out]
     return {"sets": [{"set": name, "half": half, "programs": count, "lag": lag, "policies": row} for name, half, count, lag, row in table],
             "behind": [{"policy": policy, "name": r.work.name, "half": r.work.half, "ordered": r.work.ordered, "lag": r.lag, "e": r.e[policy],
-                        "peer": peer, "peer_e": r.e[peer]} for policy in OURS for _, peer, r in behind(results, policy)],
+                        "peer": peer, "peer_e": r.e[peer]} for policy in OURS for _, peer, r in heldkit.behind(results, policy)],
             "runs": [{"name": r.work.name, "half": r.work.half, "sets": r.work.sets, "ordered": r.work.ordered, "lag": r.lag, "e": r.e,
                       "driver_calls": r.calls} for r in results]}
 
@@ -198,10 +86,10 @@ def options():
     parser.add_argument("--only", action="append", choices=SETS, metavar="SET", help="this set; several times: these sets")
     parser.add_argument("--of", choices=OURS, default="kedge", metavar="POLICY", help="whose programs are listed below (default kedge)")
     parser.add_argument("--worst", type=int, default=0, metavar="N", help="list the N lowest, too")
-    parser.add_argument("--held-out", action="store_true", help="list programs of odd seeds, too")
+    parser.add_argument("--held-out", action="store_true", help="name programs of odd seeds, too")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="programs at once (default: one a core)")
     parser.add_argument("--markdown", action="store_true", help="the table alone, for a document")
-    parser.add_argument("--json", action="store_true", help="everything, of each program")
+    parser.add_argument("--json", action="store_true", help="the table, and the figures of each program")
     return parser.parse_args()
 
 
@@ -209,17 +97,17 @@ def main():
     told = options()
     sets = set(told.only or SETS)
     if not told.only and not os.environ.get("KEDGE_TEST_TRACES"):
-        sets -= set(OF_TRACES)
+        sets -= set(heldkit.OF_TRACES)
         print("KEDGE_TEST_TRACES is not set: no traces", file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        works = list(works_of_traces(sets, folder)) if sets & set(OF_TRACES) else []
-        results = played([*works, *works_of_seeds(sets, told.seeds)], folder, told.jobs)
-    table = list(rows(results, sets))
+        works = list(heldkit.works_of_traces(sets, folder)) if sets & set(heldkit.OF_TRACES) else []
+        results = heldkit.played([*works, *heldkit.works_of_seeds(sets, told.seeds)], folder, told.jobs)
+    table = list(heldkit.rows(results, sets))
     if told.json:
-        print(json.dumps(as_json(table, results), indent=1))
+        print(json.dumps(as_json(table, results, told.held_out), indent=1))
     elif told.markdown:
-        print_markdown(table)
+        print_markdown(table, heldkit.reached(results, sets))
     else:
         print_table(table)
         print_behind(results, told.of, told.held_out)

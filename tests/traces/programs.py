@@ -405,8 +405,9 @@ def weights(p, dice, family):
 
 
 def room_of(dice, family):
-    least, most = {"small": (3 * MIB, SMALL - 4 * MIB), "middle": (128 * MIB, 32 * GIB), "wide": (6 * GIB, 120 * GIB)}[family]
-    return dice.octaves(least, most)
+    if family == "small":
+        return dice.between(6 * MIB, SMALL - 4 * MIB)
+    return dice.octaves(128 * MIB, 32 * GIB) if family == "middle" else dice.octaves(6 * GIB, 120 * GIB)
 
 
 def kind(seed):
