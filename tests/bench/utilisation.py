@@ -60,7 +60,8 @@ def print_behind(results, policy, held_out):
     for far, peer, r in found:
         if r.work.half != "odd" or held_out:
             order = "ordered, " if r.work.ordered else ""
-            print(f"  {far:.4f}  {policy} {r.e[policy]:.4f}, {peer} {r.e[peer]:.4f}; {order}{r.lag:11} {', '.join(r.work.sets)}: {r.work.name}")
+            print(f"  {far:.4f}  {policy} {r.e[policy]:.4f}, {peer} {r.e[peer]:.4f}; {order}{r.lag:11} "
+                  f"{', '.join(r.work.sets)}: {r.work.name}")
 
 
 def print_worst(results, policy, count, held_out):
@@ -73,8 +74,8 @@ def print_worst(results, policy, count, held_out):
 def as_json(table, results, held_out):
     results = [r for r in results if r.work.half != "odd" or held_out]
     return {"sets": [{"set": name, "half": half, "programs": count, "lag": lag, "policies": row} for name, half, count, lag, row in table],
-            "behind": [{"policy": policy, "name": r.work.name, "half": r.work.half, "ordered": r.work.ordered, "lag": r.lag, "e": r.e[policy],
-                        "peer": peer, "peer_e": r.e[peer]} for policy in OURS for _, peer, r in heldkit.behind(results, policy)],
+            "behind": [{"policy": policy, "name": r.work.name, "half": r.work.half, "ordered": r.work.ordered, "lag": r.lag,
+                        "e": r.e[policy], "peer": peer, "peer_e": r.e[peer]} for policy in OURS for _, peer, r in heldkit.behind(results, policy)],
             "runs": [{"name": r.work.name, "half": r.work.half, "sets": r.work.sets, "ordered": r.work.ordered, "lag": r.lag, "e": r.e,
                       "driver_calls": r.calls} for r in results]}
 

@@ -22,6 +22,7 @@ SETS = {"traces": "recorded traces",
         "streams": "generator, two to eight streams, order unknown",
         "ordered": "generator, two to eight streams, ordered by events"}
 OF_TRACES = ("traces", "variants", "split", "split-ordered")
+OF_SEEDS = ("programs", "wide", "small", "streams", "ordered")
 OURS = ("kedge", "kedge-eager", "kedge-mapped", "kedge-sync")
 PLAYED = (*OURS, *PEERS)
 LAGS = ("no lag", "50 events", "half a pass", "a pass")
@@ -84,7 +85,8 @@ def play(work, folder):
         path.write_text(traceskit.programs.make(work.seed).csv(), encoding="utf-8")
     results, streams = [], streams_in(path)
     for name, lag in traceskit.lags(path).items():
-        answers = traceskit.whatif(path, "--policy", ",".join(PLAYED), "--passes", 4, "--lag", lag, *(["--ordered"] if work.ordered else []))
+        order = ["--ordered"] if work.ordered else []
+        answers = traceskit.whatif(path, "--policy", ",".join(PLAYED), "--passes", 4, "--lag", lag, *order)
         results.append(Result(work, name, {p: a["e"] for p, a in answers.items()},
                               {p: a["passes"][3]["driver_calls"] for p, a in answers.items()},
                               {p: (a["peak_reserved_bytes"] - a["peak_live_512_bytes"]) / streams for p, a in answers.items()}))
