@@ -268,7 +268,6 @@ struct heap {
     uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */
     uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */
-    uint64_t wide;                       /* bytes of its wide slots (grow.c), 0 = none */
     struct table aliases, alias_handles; /* of alias.h */
     /* slots that wait for points, of vacate.h; `vacating` counts all that are still mapped, ready
      * ones and those in epochs included */

@@ -742,7 +742,7 @@ static uint64_t trim_others(struct pool *pool, const struct serve *serve, uint64
 {
     if (serve->hinted || serve->heap->kind == HEAP_PLAIN)
         return trim_device(pool, serve->request->device, bytes);
-    return trim_for(pool, serve->heap, serve->want.slot, bytes);
+    return trim_for(pool, serve->heap, bytes);
 }
 
 static int trim_to_budget(struct pool *pool, struct serve *serve)
@@ -812,7 +812,7 @@ static int stay_in_budget(struct pool *pool, struct serve *serve)
         return r;
     over = excess(pool, serve, true);
     if (over)
-        serve_note_trim(serve, trim_for(pool, serve->heap, serve->want.slot, over));
+        serve_note_trim(serve, trim_for(pool, serve->heap, over));
     return NEXT;
 }
 
@@ -864,7 +864,7 @@ static uint64_t most_cut(const struct pool *pool, const struct serve *serve) POO
 /* True for whole slots whose storage can move. */
 static bool is_of_slots(const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    uint64_t slot = max_of(serve->want.slot, grow_unit(serve->heap));
+    uint64_t slot = grow_unit(serve->heap);
 
     return serve->heap->kind != HEAP_PLAIN && !serve->hinted && pool->opts.remap != POOL_REMAP_NEVER
             && (serve->want.size & (slot - 1)) == 0;
@@ -890,7 +890,6 @@ static int serve_measure(const struct pool *pool, struct serve *serve) POOL_LOCK
     serve->want.small =
             serve->heap->kind == HEAP_PLAIN && !serve->hinted && serve->want.size <= opts->small;
     serve->want.most = 0;
-    serve->want.slot = grow_wish(pool, serve);
     serve->want.on_slot = is_of_slots(pool, serve);
     serve->want.rests = serve->heap->kind == HEAP_PLAIN && !serve->request->may_call;
     alone = opts->export_safe && serve->heap->kind != HEAP_MAPPED && !serve->hinted

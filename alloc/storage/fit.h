@@ -38,7 +38,6 @@ struct want {
     bool small;      /* from the small segments of a plain heap */
     bool whole;      /* a segment of its own, all of it (R16, export-safe placement) */
     uint64_t most;   /* larger blocks are not cut for it, 0 = no limit */
-    uint64_t slot;   /* slot size of the ranges that may grow for it, 0 = the arena's */
     bool on_slot;    /* it is whole slots, and a new place for it begins on a slot (spot.h) */
     /* fragments of large plain segments, too, if nothing else fits: memory is exhausted */
     bool rests;

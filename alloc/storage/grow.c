@@ -153,80 +153,6 @@ int grow_prepare(struct pool *pool, struct heap *heap, bool hinted)
     return grow_first_range(pool, heap, hinted, 0);
 }
 
-/* ── wide slots ── */
-
-/* A request of this size that has to grow gets slots of WIDE_SLOT bytes, in a range of their own:
- * 32 handles to the GiB rather than 512. */
-#define WIDE_FROM (UINT64_C(1) << 30)
-#define WIDE_SLOT (UINT64_C(32) << 20)
-
-/* Wide slots cannot move to where other requests lack small ones. So they are not used in eager
- * heaps, where all free storage moves, nor where memory is limited by an option or by the driver,
- * nor in heaps whose handles may be exported one by one. */
-static bool grow_is_wide(const struct pool *pool, const struct serve *serve)
-{
-    return serve->want.size >= WIDE_FROM && serve->heap->kind == HEAP_MAPPED && !serve->hinted
-            && pool->opts.remap != POOL_REMAP_EAGER && !pool->opts.budget && !pool->opts.cap
-            && !serve->full;
-}
-
-/* The range with slots of this size, other than the arena; 0 = none. */
-static uint32_t grow_range_of(
-        const struct pool *pool, const struct heap *heap, uint64_t slot) POOL_LOCKED
-{
-    uint32_t number = heap->segments;
-
-    while (number
-            && (segment_at(pool, number)->kind != SEGMENT_ARENA
-                    || segment_at(pool, number)->slot != slot))
-        number = segment_at(pool, number)->next;
-    return number;
-}
-
-/* Adds a range with slots of this size. 0 also if another thread has made one. noinline: a segment
- * for each way to grow would be too much for a small stack. */
-__attribute__((noinline)) static int add_wide_range(
-        struct pool *pool, struct heap *heap, uint64_t slot)
-{
-    struct segment like = {.kind = SEGMENT_ARENA, .slot = slot};
-    uint32_t number = 0;
-    int r = reserve_range(pool, heap, &like);
-
-    if (r != 0)
-        return r;
-    lock_take(&pool->lock);
-    if (heap->dropped || heap->leaving)
-        r = -EAGAIN;
-    else if (!grow_range_of(pool, heap, slot))
-        r = segment_add(pool, heap, &like, &number);
-    heap->wide = number ? slot : heap->wide;
-    lock_drop(&pool->lock);
-    if (number == 0)
-        (void)DRIVE(pool, address_free, like.raw_base, like.raw_size);
-    return r;
-}
-
-uint64_t grow_wish(const struct pool *pool, const struct serve *serve)
-{
-    return grow_is_wide(pool, serve) ? max_of(grow_unit(serve->heap), WIDE_SLOT) : 0;
-}
-
-/* The request has to grow: makes sure of a range with slots of its size; without addresses for one
- * it uses the arena's slots. */
-static void choose_slot(struct pool *pool, struct serve *serve)
-{
-    uint64_t slot;
-    bool is_there;
-
-    lock_take(&pool->lock);
-    slot = grow_wish(pool, serve);
-    is_there = !slot || grow_range_of(pool, serve->heap, slot);
-    lock_drop(&pool->lock);
-    if (!is_there && add_wide_range(pool, serve->heap, slot) != 0)
-        slot = 0;
-    serve->want.slot = slot;
-}
-
 /* The arena's addresses have no stretch long enough for the request. Adds another range if that
  * could hold the request at all; the old range stays, and its free parts are reused. */
 static int add_range(struct pool *pool, struct serve *serve)
@@ -236,7 +162,6 @@ static int add_range(struct pool *pool, struct serve *serve)
     bool helps;
 
     lock_take(&pool->lock);
-    serve->want.slot = 0;
     full = serve->heap->arena;
     segment = segment_at(pool, full);
     helps = full && serve->want.size + serve->want.align <= segment->size - segment->slot;
@@ -645,7 +570,6 @@ static int take_spot(struct pool *pool, struct serve *serve, struct source *sour
     source->lack = spot.missing;
     need = spot_need(serve, &spot, slot);
     source->remap = moves_of(pool, serve, moves_for(pool, serve, need, slot));
-    source->remap.slot = slot;
     return 0;
 }
 
@@ -657,9 +581,11 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     bool is_stuck = false;
     uint32_t first = 0;
     uint32_t last = 0;
+    uint64_t slot;
     int r;
 
     lock_take(&pool->lock);
+    slot = segment_at(pool, heap->arena)->slot;
     r = take_spot(pool, serve, &source, &first, &last);
     if (r == 0)
         heap->busy++;
@@ -668,7 +594,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
         return r;
 
     r = fill_spot(pool, serve, first, last, &source, &failed, &is_stuck);
-    end_moves(pool, heap, source.remap.slot, &source.remap);
+    end_moves(pool, heap, slot, &source.remap);
 
     lock_take(&pool->lock);
     heap->busy--;
@@ -676,7 +602,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     pool->counters.granules_aliased += source.remap.aliased;
     pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
-        serve->request->ladder->moved_bytes += source.remap.moved * source.remap.slot;
+        serve->request->ladder->moved_bytes += source.remap.moved * slot;
     if (!source.made)
         serve->how &= ~(uint32_t)OUTCOME_GROWN;
     r = settle_spot(pool, serve, first, last, r);
@@ -1064,12 +990,9 @@ uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need)
     if (serve->hinted || grow_is_plain(serve) || !heap->arena)
         return 0;
     remap = moves_of(pool, serve, 0);
-    remap.slot = segment_at(pool, heap->arena)->slot;
-    if (spot_find(pool, serve->heap, &serve->want, &spot) == 0) {
-        remap.slot = segment_at(pool, spot.segment)->slot;
+    if (spot_find(pool, serve->heap, &serve->want, &spot) == 0)
         own = grow_slots_of(pool, &spot, remap.stream);
-    }
-    need = moves_for(pool, serve, need, remap.slot);
+    need = moves_for(pool, serve, need, segment_at(pool, heap->arena)->slot);
     if (!need)
         return 0;
     return remap_available(pool, &remap, need + own) - own;
@@ -1142,7 +1065,6 @@ int grow_serve(struct pool *pool, struct serve *serve)
         if (r == -ECANCELED || r == -EAGAIN)
             return r;
     }
-    choose_slot(pool, serve);
     lock_take(&pool->lock);
     ready = serve->hinted ? heap->hint != 0 : grow_is_plain(serve) || heap->arena != 0;
     if (ready)

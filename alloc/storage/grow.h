@@ -20,9 +20,6 @@ uint64_t grow_need(struct pool *pool, const struct serve *serve) POOL_LOCKED;
 /* Part of `need` that would come from free blocks instead of from the driver (remap.h). */
 uint64_t grow_moves(struct pool *pool, const struct serve *serve, uint64_t need) POOL_LOCKED;
 
-/* Slot size of the range that should grow for the request; 0 = the arena's. */
-uint64_t grow_wish(const struct pool *pool, const struct serve *serve) POOL_LOCKED;
-
 /* Grows the heap of the request and commits the piece: 0, the driver's code, or -errno (-ENOTSUP:
  * there is no address range, or no VMM at all). */
 int grow_serve(struct pool *pool, struct serve *serve);

@@ -16,14 +16,12 @@
 #include <errno.h>
 
 /* The whole slots inside a free block whose storage can move for the request. */
-static struct slots remap_slots_of(
-        const struct pool *pool, const struct remap *remap, uint32_t index) POOL_LOCKED
+static struct slots remap_slots_of(const struct pool *pool, uint32_t index) POOL_LOCKED
 {
     const struct block *block = block_at(pool, index);
     const struct segment *segment = block_segment(pool, block);
 
-    if (segment->kind != SEGMENT_ARENA || segment->dead
-            || (remap->slot && segment->slot != remap->slot))
+    if (segment->kind != SEGMENT_ARENA || segment->dead)
         return (struct slots){0, 0};
     return slots_in(segment, &block->node);
 }
@@ -39,14 +37,14 @@ static uint32_t next_free(
 }
 
 /* Bytes of whole slots in the blocks of an index; stops at about `most`. */
-static uint64_t bytes_in(const struct pool *pool, const struct remap *remap,
-        const struct bestfit *fit, uint64_t most) POOL_LOCKED
+static uint64_t bytes_in(
+        const struct pool *pool, const struct bestfit *fit, uint64_t most) POOL_LOCKED
 {
     uint64_t bytes = 0;
     uint32_t at;
 
     for (at = next_free(pool, fit, 0); at && bytes < most; at = next_free(pool, fit, at))
-        bytes += slots_bytes(remap_slots_of(pool, remap, at));
+        bytes += slots_bytes(remap_slots_of(pool, at));
     return bytes;
 }
 
@@ -56,9 +54,9 @@ uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t 
     uint64_t bytes;
 
     freecache_settle(pool, remap->heap);
-    bytes = bytes_in(pool, remap, &remap->heap->clean, most);
+    bytes = bytes_in(pool, &remap->heap->clean, most);
     if (own)
-        bytes += bytes_in(pool, remap, &own->fit, excess_of(most, bytes));
+        bytes += bytes_in(pool, &own->fit, excess_of(most, bytes));
     return min_of(bytes, most);
 }
 
@@ -88,14 +86,14 @@ struct victim {
 /* The block whose slots leave the fewest bytes per moved byte: the rest around them is too small
  * for most requests. On real training steps the order (by size, address, rest) changes 0.3 % of
  * held memory. */
-static void best_victim(const struct pool *pool, const struct remap *remap,
-        const struct bestfit *fit, struct victim *best) POOL_LOCKED
+static void best_victim(
+        const struct pool *pool, const struct bestfit *fit, struct victim *best) POOL_LOCKED
 {
     uint32_t at;
 
     for (at = next_free(pool, fit, 0); at && (!best->index || best->left_bytes);
             at = next_free(pool, fit, at)) {
-        uint64_t bytes = slots_bytes(remap_slots_of(pool, remap, at)) / BESTFIT_QUANTUM;
+        uint64_t bytes = slots_bytes(remap_slots_of(pool, at)) / BESTFIT_QUANTUM;
         uint64_t left_bytes = block_at(pool, at)->node.size / BESTFIT_QUANTUM - bytes;
 
         if (bytes && (!best->index || left_bytes * best->bytes < best->left_bytes * bytes))
@@ -113,7 +111,7 @@ static void best_of_streams(
 
     for (const struct heap_stream *at = remap->heap->streams; at && !best->index; at = at->next) {
         if (any || at->stream == remap->stream)
-            best_victim(pool, remap, &at->fit, best);
+            best_victim(pool, &at->fit, best);
     }
     if (best->left_bytes * 3 > best->bytes * 2)
         best->index = 0;
@@ -127,13 +125,13 @@ static uint32_t pick(struct pool *pool, struct remap *remap) POOL_LOCKED
     if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     freecache_settle(pool, remap->heap);
-    best_victim(pool, remap, &remap->heap->clean, &victim);
+    best_victim(pool, &remap->heap->clean, &victim);
     if (!victim.index)
         best_of_streams(pool, remap, &victim);
     if (!victim.index)
         return 0;
     remap->is_alias = block_at(pool, victim.index)->stream && !POOL_IS_WITHOUT(MOVE);
-    slots = cut_slots(pool, victim.index, remap_slots_of(pool, remap, victim.index), remap->left);
+    slots = cut_slots(pool, victim.index, remap_slots_of(pool, victim.index), remap->left);
     return freelist_cut(pool, victim.index, slots.lo - block_at(pool, victim.index)->node.base,
             slots_bytes(slots));
 }

@@ -37,7 +37,6 @@
 struct remap {
     struct heap *heap;
     uint64_t left;  /* bytes that may still be moved */
-    uint64_t slot;  /* slot size of the arenas to take from, 0 = any */
     uint32_t block; /* the victim, BUSY; 0 = none */
     uint64_t done;  /* bytes of it whose handles were returned */
     uint64_t bare;  /* bytes of it that were unmapped in one call */

@@ -15,7 +15,6 @@ struct look {
     struct pool *pool;
     const struct want *want;
     struct spot *best; /* missing = UINT64_MAX: none yet */
-    uint64_t slot;     /* slot size of the ranges that may grow */
     uint64_t align;    /* of the spot's address */
 };
 
@@ -84,7 +83,7 @@ static void spot_try_from(const struct look *look, uint32_t number, uint32_t fir
     }
     if (left) {
         left = round_up(left, segment->slot);
-        if (segment->slot != look->slot || left > segment->size - segment->top)
+        if (left > segment->size - segment->top)
             return;
         missing += left;
     }
@@ -141,27 +140,20 @@ static void try_top(const struct look *look, uint32_t number)
             first ? block_at(look->pool, first)->node.base : segment->base + segment->top);
 }
 
-static uint64_t spot_slot_of(
-        const struct pool *pool, const struct heap *heap, const struct want *want)
-{
-    return want->slot ? want->slot : segment_at(pool, heap->arena)->slot;
-}
-
 uint64_t spot_align(const struct pool *pool, const struct heap *heap, const struct want *want)
 {
-    return want->on_slot ? max_of(want->align, spot_slot_of(pool, heap, want)) : want->align;
+    return want->on_slot ? max_of(want->align, segment_at(pool, heap->arena)->slot) : want->align;
 }
 
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
 {
     struct spot best = {.missing = UINT64_MAX};
     struct look look = {.pool = pool, .want = want, .best = &best};
-    uint64_t slot = segment_at(pool, heap->arena)->slot; /* no arena has smaller slots */
+    uint64_t slot = segment_at(pool, heap->arena)->slot; /* of all arenas of the heap */
     uint64_t size = 0;
     devptr_t base = 0;
     uint32_t gap;
 
-    look.slot = spot_slot_of(pool, heap, want);
     look.align = spot_align(pool, heap, want);
     freecache_settle(pool, heap);
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {

@@ -10,8 +10,7 @@
  *     LIVE │ FREE │ DECOMMITTED │ FREE │ LIVE │ DECOMMITTED │ LIVE │ FREE │ top ┄┄┄
  *          └──── a spot ───────┘      └─────┘      └────── spots ┄┄┄
  *
- * The ranges whose slots are as the request wants them (grow_wish) may grow; gaps of all ranges are
- * searched. So gaps are reused before the range grows, and free blocks are extended in place. Free
+ * Gaps are reused before a range grows, and free blocks are extended in place. Free
  * blocks of another stream are not part of a spot: they need a wait (serve.c). Does not map the
  * storage (grow.c does).
  * Threads: the caller holds the pool lock. Rules: R36 R70.

@@ -14,7 +14,9 @@
 #include "alloc/storage/spot.h"
 #include "alloc/storage/vacate.h"
 
-/* when the program synchronises, handles are kept while this fraction of the device is free */
+/* When the program synchronises, handles are kept if at least KEEP_FROM bytes could go, and while
+ * this fraction of the device is free. */
+#define KEEP_FROM (UINT64_C(1) << 30)
 #define KEEP_FREE 8
 
 /* ── the four kinds of memory that can go ── */
@@ -473,20 +475,20 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes)
     return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = true});
 }
 
-/* The size of handles that may be kept when the program synchronises, 0 = none: no other user seems
- * to need the memory. */
-static uint64_t size_to_keep(struct pool *pool, const struct heap *heap)
+/* The size of handles that may be kept when the program synchronises and `bytes` could go, 0 = none:
+ * few bytes cost few calls, or another user may need the memory. */
+static uint64_t size_to_keep(struct pool *pool, const struct heap *heap, uint64_t bytes)
 {
     uint64_t total = 0;
     uint64_t available = 0;
     uint64_t size;
 
     lock_take(&pool->lock);
-    size = heap->leaving ? 0 : heap->wide;
+    size = heap->leaving || !heap->arena ? 0 : segment_at(pool, heap->arena)->slot;
+    bytes = min_of(bytes, excess_of(heap->tally.reserved, heap->tally.stored));
     lock_drop(&pool->lock);
-    if (size
-            && (DRIVE(pool, memory, heap->device->number, &total, &available) != 0
-                    || available < total / KEEP_FREE))
+    if (bytes < KEEP_FROM || DRIVE(pool, memory, heap->device->number, &total, &available) != 0
+            || available < total / KEEP_FREE)
         return 0;
     return size;
 }
@@ -495,21 +497,22 @@ uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes)
 {
     if (!bytes)
         return 0;
-    return trim_to(pool, heap, (struct goal){.bytes = bytes, .keep = size_to_keep(pool, heap)});
+    return trim_to(
+            pool, heap, (struct goal){.bytes = bytes, .keep = size_to_keep(pool, heap, bytes)});
 }
 
-/* `user`: the heap whose slots of size `slot` stay, NULL = none. */
-static uint64_t trim_heaps(
-        struct pool *pool, int device, const struct heap *user, uint64_t slot, uint64_t bytes)
+/* `user`: the heap whose slots stay, NULL = none. */
+static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *user, uint64_t bytes)
 {
     struct heap *heap;
     struct goal goal;
     uint64_t given = 0;
+    uint64_t slot = 0;
 
     if (device < 0 || device >= POOL_DEVICES_MAX)
         return 0;
     lock_take(&pool->lock);
-    if (!slot && user && user->arena)
+    if (user && user->arena)
         slot = segment_at(pool, user->arena)->slot;
     lock_drop(&pool->lock);
     for (heap = heap_walk(pool, NULL, device); heap && given < bytes;
@@ -560,7 +563,7 @@ void trim_spares_for(struct pool *pool, struct device *device, uint64_t size)
 
 uint64_t trim_device(struct pool *pool, int device, uint64_t bytes)
 {
-    return trim_heaps(pool, device, NULL, 0, bytes);
+    return trim_heaps(pool, device, NULL, bytes);
 }
 
 uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms)
@@ -574,9 +577,9 @@ uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms)
     return given;
 }
 
-uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes)
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes)
 {
-    return trim_heaps(pool, heap->device->number, heap, slot, bytes);
+    return trim_heaps(pool, heap->device->number, heap, bytes);
 }
 
 /* Returns `count` handles that are mapped side by side, `size` bytes each; false if the driver does

@@ -18,9 +18,10 @@
 /* Returns at most `bytes` of one heap to the driver. Returns the number of bytes. */
 uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes);
 
-/* The same when the program synchronises: at least this many bytes, if there are as many. Wide
- * handles are kept as spare ones (handles.h) while an eighth of the device's memory is free. Other
- * processes that need more than that meanwhile do not get it. */
+/* The same when the program synchronises: at least this many bytes, if there are as many. From 1 GiB
+ * on, handles of slots are kept as spare ones (handles.h) while an eighth of the device's memory is
+ * free: a handle costs 193 us to create. Other processes that need more than that meanwhile do not
+ * get it. */
 uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes);
 
 /* Releases spare handles of a device until `bytes` are released, or none is left. Returns the
@@ -41,9 +42,9 @@ uint64_t trim_busy(struct pool *pool, int device, uint32_t timeout_ms);
 /* True if its segments must stay because its context is busy. */
 bool trim_is_held_up(struct pool *pool, const struct heap *heap);
 
-/* The same for a request of this heap: its slots of this size (0 = the arena's) and their handles
- * stay, since they move instead (remap.h). */
-uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t slot, uint64_t bytes);
+/* The same for a request of this heap: its slots and their handles stay, since they move instead
+ * (remap.h). */
+uint64_t trim_for(struct pool *pool, const struct heap *heap, uint64_t bytes);
 
 /* Returns the plain segment that a request would be cut from, if it is wholly free and larger than
  * `most` bytes. Returns the bytes. */

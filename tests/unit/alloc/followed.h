@@ -40,14 +40,14 @@ static inline uint32_t *word_at(const struct bench *b, devptr_t ptr)
 }
 
 /* A block of the program, a multiple of UNIT. */
-struct suggest_rules {
+struct owned_block {
     devptr_t ptr;
     uint64_t size;
     uint64_t stream;
     uint32_t value;
 };
 
-static inline void write_block(struct bench *b, struct suggest_rules *mine)
+static inline void write_block(struct bench *b, struct owned_block *mine)
 {
     mine->value = ++last_value;
     for (uint64_t at = 0; at < mine->size; at += UNIT) {
@@ -58,7 +58,7 @@ static inline void write_block(struct bench *b, struct suggest_rules *mine)
     }
 }
 
-static inline void check_data(struct bench *b, const struct suggest_rules *mine)
+static inline void check_data(struct bench *b, const struct owned_block *mine)
 {
     for (uint64_t at = 0; mine->ptr && at < mine->size; at += UNIT) {
         const uint32_t *word = word_at(b, mine->ptr + at);
@@ -68,22 +68,22 @@ static inline void check_data(struct bench *b, const struct suggest_rules *mine)
     }
 }
 
-static inline void check_all(struct bench *b, const struct suggest_rules *blocks, int count)
+static inline void check_all(struct bench *b, const struct owned_block *blocks, int count)
 {
     for (int i = 0; i < count; i++)
         check_data(b, &blocks[i]);
 }
 
-static inline void take(struct bench *b, struct suggest_rules *mine, uint64_t size, uint64_t stream)
+static inline void take(struct bench *b, struct owned_block *mine, uint64_t size, uint64_t stream)
 {
-    *mine = (struct suggest_rules){
+    *mine = (struct owned_block){
             .ptr = bench_alloc_on(b, size, stream), .size = size, .stream = stream};
     if (mine->ptr)
         write_block(b, mine);
     BENCH_CHECK(b);
 }
 
-static inline void give_on(struct bench *b, struct suggest_rules *mine, uint64_t stream)
+static inline void give_on(struct bench *b, struct owned_block *mine, uint64_t stream)
 {
     if (!mine->ptr)
         return;
@@ -93,7 +93,7 @@ static inline void give_on(struct bench *b, struct suggest_rules *mine, uint64_t
     BENCH_CHECK(b);
 }
 
-static inline void give(struct bench *b, struct suggest_rules *mine)
+static inline void give(struct bench *b, struct owned_block *mine)
 {
     give_on(b, mine, mine->stream);
 }

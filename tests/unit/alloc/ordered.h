@@ -12,9 +12,7 @@
 #include "alloc/heap/records.h"
 #include "tests/unit/alloc/pool_bench.h"
 
-#ifndef ORDERED_SLOT
-#    define ORDERED_SLOT (2 * MiB)
-#endif
+#define ORDERED_SLOT    (2 * MiB)
 #define ORDERED_BLOCKS  24
 #define ORDERED_STREAMS 3
 
@@ -27,7 +25,6 @@ struct ordered {
     struct bench *b;
     struct ordered_block blocks[ORDERED_BLOCKS];
     uint64_t random, next;
-    uint64_t huge;    /* every other block has so many slots more */
     uint64_t refused; /* requests */
 };
 
@@ -65,13 +62,6 @@ static inline void ordered_give(struct ordered *o, struct ordered_block *block)
     block->ptr = 0;
 }
 
-static inline uint64_t ordered_size(struct ordered *o)
-{
-    uint64_t slots = 1 + bench_random(&o->random, 6);
-
-    return o->huge && bench_random(&o->random, 2) ? slots + o->huge : slots;
-}
-
 /* `lag`: so many steps of the device in ten of the program. */
 static inline void ordered_run(struct ordered *o, int steps, uint64_t lag)
 {
@@ -81,7 +71,8 @@ static inline void ordered_run(struct ordered *o, int steps, uint64_t lag)
         if (block->ptr)
             ordered_give(o, block);
         else
-            ordered_take(o, block, ordered_size(o), 1 + bench_random(&o->random, ORDERED_STREAMS));
+            ordered_take(o, block, 1 + bench_random(&o->random, 6),
+                    1 + bench_random(&o->random, ORDERED_STREAMS));
         if (bench_random(&o->random, 10) < lag) {
             for (int done = 0; done < 12; done++)
                 (void)fake_step(o->b->fake, 1 + bench_random(&o->random, ORDERED_STREAMS));

@@ -843,7 +843,7 @@ TEST(without_leave_to_fence_no_fence_is_touched)
 TEST(the_steps_of_the_ladder_are_taken_in_their_order)
 {
     struct bench *b = bench_with(64 * MiB, POOL_REMAP_LAZY, 24 * MiB);
-    struct suggest_rules a, c, d;
+    struct owned_block a, c, d;
 
     take(b, &a, 8 * MiB, STREAM);
     CHECK_EQ(bench_stats(b).grows, 1);

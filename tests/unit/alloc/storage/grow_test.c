@@ -80,7 +80,7 @@ TEST(a_range_that_is_refused_is_asked_for_smaller)
 TEST(another_range_is_reserved_when_no_stretch_of_addresses_is_long_enough)
 {
     struct pool_opts opts;
-    struct suggest_rules blocks[6], big;
+    struct owned_block blocks[6], big;
     struct bench *b;
 
     pool_opts_init(&opts);

@@ -7,9 +7,9 @@
 #include "tests/unit/alloc/layout.h"
 
 /* `count` pairs of a slot: the first of each is freed, the second stays. */
-static void perforate(struct bench *b, struct suggest_rules *stay, int count)
+static void perforate(struct bench *b, struct owned_block *stay, int count)
 {
-    struct suggest_rules *gone = calloc((size_t)count, sizeof(*gone));
+    struct owned_block *gone = calloc((size_t)count, sizeof(*gone));
 
     REQUIRE(gone != NULL);
     for (int i = 0; i < count; i++) {
@@ -26,7 +26,7 @@ static void perforate(struct bench *b, struct suggest_rules *stay, int count)
 TEST(lazy_storage_moves_only_for_what_would_pass_the_budget)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 40 * MiB);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
 
     perforate(b, stay, 8); /* 32 MiB held, 16 of them free */
     take(b, &big, 16 * MiB, STREAM);
@@ -40,7 +40,7 @@ TEST(lazy_storage_moves_only_for_what_would_pass_the_budget)
 TEST(lazy_storage_stays_within_the_budget)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 1 * GiB);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM);
@@ -53,7 +53,7 @@ TEST(lazy_storage_stays_within_the_budget)
 TEST(eager_storage_moves_before_the_driver_is_asked)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 1 * GiB);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
     uint64_t creates;
 
     perforate(b, stay, 8);
@@ -70,7 +70,7 @@ TEST(eager_storage_moves_before_the_driver_is_asked)
 TEST(never_means_that_nothing_moves)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_NEVER, 20 * MiB);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM);
@@ -82,7 +82,7 @@ TEST(never_means_that_nothing_moves)
 TEST(what_the_driver_refuses_comes_from_under_free_blocks)
 {
     struct bench *b = bench_with(36 * MiB, POOL_REMAP_LAZY, 1 * GiB);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
 
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM_2); /* 4 MiB are left on the device */
@@ -98,7 +98,7 @@ TEST(a_cap_is_kept_by_moving)
 {
     struct pool_opts opts;
     struct bench *b;
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
 
     pool_opts_init(&opts);
     opts.cap = 34 * MiB;
@@ -124,7 +124,7 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 12 * MiB);
     struct tag tag = {.size = 6 * MiB, .anchor = 1, .path = "step"};
     struct pool_request request = bench_request(6 * MiB, STREAM);
-    struct suggest_rules big;
+    struct owned_block big;
     struct plan plan;
     devptr_t hinted;
 
@@ -145,7 +145,7 @@ TEST(what_hinted_blocks_have_left_goes_before_the_budget_is_passed)
 static void check_late_device(enum pool_remap remap, uint64_t budget)
 {
     struct bench *b = bench_without_aliases(1 * GiB, remap, budget);
-    struct suggest_rules stay[4], late, big;
+    struct owned_block stay[4], late, big;
 
     take(b, &late, 8 * MiB, STREAM);
     perforate(b, stay, 4);
@@ -179,7 +179,7 @@ TEST(r73_storage_that_the_device_may_still_use_does_not_move_eagerly)
 TEST(r66_storage_does_not_move_under_a_submission)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules stay[4], big;
+    struct owned_block stay[4], big;
 
     perforate(b, stay, 4);
     fake_reader_enter(b->fake, 3);
@@ -195,7 +195,7 @@ TEST(r66_storage_does_not_move_under_a_submission)
 static void check_pinned(enum pool_pin kind)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules stay[4], shown, big;
+    struct owned_block stay[4], shown, big;
     struct pool_pinned pinned;
     struct pool_hit touched;
     const uint32_t *before;
@@ -230,7 +230,7 @@ TEST(r82_nothing_moves_where_no_driver_call_may_be_made)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
     struct pool_request request = bench_request(8 * MiB, STREAM);
-    struct suggest_rules stay[4];
+    struct owned_block stay[4];
     uint64_t calls;
 
     perforate(b, stay, 4);
@@ -245,7 +245,7 @@ TEST(r82_nothing_moves_where_no_driver_call_may_be_made)
 TEST(r78_what_moves_is_held_all_the_time)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules stay[8], big;
+    struct owned_block stay[8], big;
     struct pool_stats before, after;
 
     perforate(b, stay, 8);
@@ -279,33 +279,6 @@ static uint64_t take_handles(struct bench *b, struct heap *heap, uint64_t most)
     remap_end(pool, &remap);
     CHECK_EQ(remap_next(pool, &remap, &handle), -ENOENT);
     return bytes;
-}
-
-TEST(slots_of_another_size_are_not_counted)
-{
-    struct bench *b = bench_new(64 * GiB);
-    struct pool *pool = b->pool;
-    struct suggest_rules huge, other;
-    struct remap from;
-
-    huge.ptr = bench_alloc_on(b, 2 * GiB, STREAM); /* on slots of 32 MiB */
-    other.ptr = bench_alloc_on(b, 2 * SLOT, STREAM);
-    CHECK_EQ(bench_free_on(b, huge.ptr, STREAM), 0);
-    CHECK_EQ(bench_free_on(b, other.ptr, STREAM), 0);
-    lock_take(&pool->lock);
-    from = (struct remap){.heap = layout_heap(pool)};
-    lock_drop(&pool->lock);
-    REQUIRE_EQ(reclaim_points(pool, from.heap, 0), 0);
-    lock_take(&pool->lock);
-    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * GiB + 2 * SLOT);
-    from.slot = SLOT;
-    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * SLOT);
-    from.slot = 16 * SLOT;
-    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 2 * GiB);
-    from.slot = 2 * SLOT;
-    CHECK_EQ(remap_available(pool, &from, UINT64_MAX), 0);
-    lock_drop(&pool->lock);
-    bench_end(b);
 }
 
 TEST(r73_whole_slots_of_clean_blocks_move_and_nothing_else)
@@ -353,7 +326,7 @@ static void scenario(struct bench *b)
     enum {
         COUNT = 10
     };
-    struct suggest_rules blocks[COUNT] = {{0}};
+    struct owned_block blocks[COUNT] = {{0}};
 
     for (int i = 0; i < COUNT; i++)
         take(b, &blocks[i], (uint64_t)(5 + 3 * i) * UNIT, i % 3 ? STREAM : STREAM_2);
@@ -459,7 +432,7 @@ TEST(no_byte_is_lost_when_any_call_cannot_be_made)
 TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules wide, wall, big;
+    struct owned_block wide, wall, big;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);
@@ -483,10 +456,10 @@ TEST(a_slot_that_cannot_be_unmapped_is_kept_and_the_rest_goes_on)
 /* ── slots side by side ── */
 
 /* The moves for a request of 10 MiB from under a free block of 8. */
-static struct bench *move_four(struct suggest_rules *wall, struct suggest_rules *big, bool singly)
+static struct bench *move_four(struct owned_block *wall, struct owned_block *big, bool singly)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules wide;
+    struct owned_block wide;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, wall, SLOT, STREAM);
@@ -504,7 +477,7 @@ static struct bench *move_four(struct suggest_rules *wall, struct suggest_rules 
 
 TEST(slots_side_by_side_are_unmapped_in_one_call)
 {
-    struct suggest_rules wall, big;
+    struct owned_block wall, big;
     struct bench *b = move_four(&wall, &big, false);
 
     CHECK_EQ(b->fake->unmap_calls, 1);
@@ -513,7 +486,7 @@ TEST(slots_side_by_side_are_unmapped_in_one_call)
 
 TEST(a_driver_that_unmaps_one_at_a_time_is_asked_for_each)
 {
-    struct suggest_rules wall, big;
+    struct owned_block wall, big;
     struct bench *b = move_four(&wall, &big, true);
 
     CHECK_EQ(b->fake->unmap_calls, 5);
@@ -523,7 +496,7 @@ TEST(a_driver_that_unmaps_one_at_a_time_is_asked_for_each)
 TEST(what_was_unmapped_and_is_not_wanted_any_more_goes_to_the_shelf)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules wide, wall, big;
+    struct owned_block wide, wall, big;
 
     take(b, &wide, 8 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);

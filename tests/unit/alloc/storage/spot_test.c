@@ -10,7 +10,7 @@
 TEST(a_gap_beside_a_free_block_is_filled_and_no_more)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules a, wall, c, wall_2, d;
+    struct owned_block a, wall, c, wall_2, d;
 
     take(b, &a, 10 * MiB, STREAM);
     take(b, &wall, SLOT, STREAM);
@@ -34,7 +34,7 @@ TEST(a_gap_beside_a_free_block_is_filled_and_no_more)
 TEST(a_request_widens_the_free_block_that_lacks_least)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules blocks[3], walls[3], big;
+    struct owned_block blocks[3], walls[3], big;
     uint64_t moved;
 
     for (int i = 0; i < 3; i++) {
@@ -59,7 +59,7 @@ TEST(a_request_widens_the_free_block_that_lacks_least)
 /* 4 MiB free, a gap of 2, 10 free: 12 stand there, and the 2 that they lack come from what is left of the 10. */
 static void ask_beside_surplus(struct bench *b)
 {
-    struct suggest_rules left, middle, right, wall, top, big;
+    struct owned_block left, middle, right, wall, top, big;
 
     take(b, &left, 4 * MiB, STREAM);
     take(b, &middle, SLOT, STREAM);
@@ -100,7 +100,7 @@ TEST(what_a_spot_has_too_much_counts_before_a_cap_is_passed)
 TEST(whole_slots_get_a_place_that_begins_on_a_slot_and_all_of_it_can_move)
 {
     struct bench *b = bench_new(1 * GiB);
-    struct suggest_rules part, whole, other;
+    struct owned_block part, whole, other;
     struct pool_room room;
 
     take(b, &part, 1 * MiB, STREAM);
@@ -118,7 +118,7 @@ TEST(whole_slots_get_a_place_that_begins_on_a_slot_and_all_of_it_can_move)
 TEST(whole_slots_begin_anywhere_where_nothing_moves)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_NEVER, 0);
-    struct suggest_rules part, whole;
+    struct owned_block part, whole;
 
     take(b, &part, 1 * MiB, STREAM);
     take(b, &whole, 4 * MiB, STREAM);
@@ -130,7 +130,7 @@ TEST(whole_slots_begin_anywhere_where_nothing_moves)
 TEST(whole_slots_begin_anywhere_on_a_full_device)
 {
     struct bench *b = bench_with(10 * MiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules wall, low, middle, high, wall_2, other, whole;
+    struct owned_block wall, low, middle, high, wall_2, other, whole;
     devptr_t place;
 
     take(b, &wall, 1 * MiB, STREAM);
@@ -156,13 +156,13 @@ TEST(whole_slots_begin_anywhere_on_a_full_device)
 TEST(gaps_are_used_again_for_days)
 {
     struct bench *b = bench_with(64 * MiB, POOL_REMAP_EAGER, 0);
-    struct suggest_rules blocks[12] = {{0}};
+    struct owned_block blocks[12] = {{0}};
     uint64_t state = 7;
     devptr_t lo = UINT64_MAX;
     devptr_t hi = 0;
 
     for (int i = 0; i < 20000; i++) {
-        struct suggest_rules *mine;
+        struct owned_block *mine;
         uint64_t size;
 
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

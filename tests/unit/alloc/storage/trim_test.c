@@ -152,7 +152,7 @@ TEST(a_request_keeps_the_slots_of_its_heap)
     lock_take(&pool->lock);
     heap = layout_heap(pool);
     lock_drop(&pool->lock);
-    CHECK_EQ(trim_for(pool, heap, 0, UINT64_MAX), 16 * MiB);
+    CHECK_EQ(trim_for(pool, heap, UINT64_MAX), 16 * MiB);
     CHECK_EQ(b->fake->held, 8 * MiB);
     CHECK_EQ(bench_heap_stats(b).cached, 0); /* and stay where they are */
     CHECK_EQ(trim_device(pool, 0, UINT64_MAX), 8 * MiB);
@@ -209,9 +209,12 @@ TEST(handles_stay_on_the_shelf_that_are_too_large_or_wanted)
         trim_put_handle(pool, heap, sizes[i], handle);
     }
     CHECK_EQ(trim_heap(pool, heap, 2 * MiB + 512), 2 * MiB);
-    CHECK_EQ(trim_for(pool, heap, 6 * MiB, UINT64_MAX), 2 * MiB);
-    CHECK_EQ(trim_for(pool, heap, 2 * MiB, 5 * MiB), 6 * MiB);
-    CHECK_EQ(trim_heap(pool, heap, 6 * MiB - 512), 0);
+    CHECK_EQ(trim_for(pool, heap, 5 * MiB), 6 * MiB);
+    CHECK_EQ(trim_for(pool, heap, UINT64_MAX), 6 * MiB);
+    CHECK_EQ(trim_for(pool, heap, UINT64_MAX), 0);
+    REQUIRE_EQ(grow_handle(pool, heap, 6 * MiB, &handle), 0);
+    trim_put_handle(pool, heap, 6 * MiB, handle);
+    CHECK_EQ(trim_heap(pool, heap, 6 * MiB - 512), 2 * MiB);
     CHECK_EQ(trim_heap(pool, heap, 6 * MiB), 6 * MiB);
     bench_end(b);
 }
