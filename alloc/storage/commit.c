@@ -15,9 +15,11 @@
 #define SPARE_PLAIN  30
 #define SPARE_MAPPED 20
 /* An additional allowance before storage moves: free parts of slots need some space, whatever the
- * size of the program (DESIGN.md). The sync API waits for its pending frees above the same
- * allowance: natively each of its frees waits for the device. */
+ * size of a large program (DESIGN.md). A small program, of less than 512 MiB, has fewer of them: it
+ * gets SPARE_MOVES of its size. The sync API waits for its pending frees above the allowance of
+ * large programs: natively each of its frees waits for the device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
+#define SPARE_MOVES 32
 
 /* The high mark of live memory if this request is served. */
 static uint64_t commit_high_of(const struct serve *serve)
@@ -43,9 +45,11 @@ uint64_t commit_budget(const struct pool *pool, const struct serve *serve)
 uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t budget = commit_budget(pool, serve);
+    uint64_t high = commit_high_of(serve);
 
-    return pool->opts.budget ? budget
-                             : min_of(budget, commit_high_of(serve) + SPARE_SLOTS + GRANULE_SIZE);
+    if (pool->opts.budget)
+        return budget;
+    return min_of(budget, high + min_of(SPARE_SLOTS, high / SPARE_MOVES) + GRANULE_SIZE);
 }
 
 /* The mode of the plan for this block: shadow if the block got no handle of its own. */
