@@ -16,4 +16,11 @@
 int ownfile_read(
         const char *path, size_t max, char **ret_bytes, size_t *ret_length, const char **ret_what);
 
+/* The same whoever owns it; NULL: any of the errors, and *ret_length is unchanged. */
+char *ownfile_any(const char *path, size_t max, size_t *ret_length);
+
+/* Reads up to `size` bytes of a file of /proc, without malloc. Returns their number, 0 for an
+ * error. */
+size_t ownfile_fill(const char *path, char *to, size_t size);
+
 #endif

@@ -336,6 +336,13 @@ static bool scan_number(const char **at, uint64_t *ret_value)
     return errno == 0;
 }
 
+/* The whole text: a number of low to high. */
+static bool scan_whole(const char *text, uint64_t low, uint64_t high, uint64_t *ret_value)
+{
+    return scan_number(&text, ret_value) && *text == '\0' && *ret_value >= low
+            && *ret_value <= high;
+}
+
 static uint64_t scan_unit(const char **at)
 {
     static const struct {
@@ -530,8 +537,7 @@ static int take_canary(struct reading *reading, const struct hinttree_node *valu
     uint64_t of = 0;
     uint32_t canary;
 
-    if (!scan_number(&at, &one) || *at++ != '/' || !scan_number(&at, &of) || *at != '\0' || one != 1
-            || of == 0 || of > INT32_MAX)
+    if (!scan_number(&at, &one) || one != 1 || *at++ != '/' || !scan_whole(at, 1, INT32_MAX, &of))
         return hintfile_refuse(reading, value, "canary must be 1/NUMBER");
     canary = (uint32_t)of;
     memcpy(field_of(reading), &canary, sizeof canary);
@@ -540,10 +546,9 @@ static int take_canary(struct reading *reading, const struct hinttree_node *valu
 
 static int take_pick_device(struct reading *reading, const struct hinttree_node *value)
 {
-    const char *at = value->text;
     uint64_t device = 0;
 
-    if (!scan_number(&at, &device) || *at != '\0' || device > INT16_MAX)
+    if (!scan_whole(value->text, 0, INT16_MAX, &device))
         return hintfile_refuse(reading, value, "device must be a device number");
     reading->rule->pick.device = (int)device;
     return 0;
@@ -551,10 +556,9 @@ static int take_pick_device(struct reading *reading, const struct hinttree_node 
 
 static int take_pick_stream(struct reading *reading, const struct hinttree_node *value)
 {
-    const char *at = value->text;
     uint64_t stream = 0;
 
-    if (!scan_number(&at, &stream) || *at != '\0' || stream >= UINT16_MAX)
+    if (!scan_whole(value->text, 0, UINT16_MAX - 1, &stream))
         return hintfile_refuse(reading, value, "stream must be a stream number");
     reading->rule->pick.stream = (uint32_t)stream + 1;
     return 0;
@@ -674,10 +678,9 @@ static int take_when_free(struct reading *reading, const struct hinttree_node *v
 
 static int take_when_count(struct reading *reading, const struct hinttree_node *value)
 {
-    const char *at = value->text;
     uint64_t count;
 
-    if (!scan_number(&at, &count) || *at != '\0' || count == 0 || count > UINT32_MAX)
+    if (!scan_whole(value->text, 1, UINT32_MAX, &count))
         return hintfile_refuse(reading, value, "count must be a number from 1");
     reading->when->count = (uint32_t)count;
     return 0;
@@ -822,12 +825,10 @@ static int take_budget(struct reading *reading, const struct hinttree_node *valu
 
 static int take_instances(struct reading *reading, const struct hinttree_node *value)
 {
-    const char *at = value->text;
     uint64_t count = UINT32_MAX;
     uint32_t instances;
 
-    if (strcmp(at, "always") != 0
-            && (!scan_number(&at, &count) || *at != '\0' || count >= UINT32_MAX))
+    if (strcmp(value->text, "always") != 0 && !scan_whole(value->text, 0, UINT32_MAX - 1, &count))
         return hintfile_refuse(
                 reading, value, "%s must be a number of instances, or always", reading->key->name);
     instances = (uint32_t)count;
@@ -837,10 +838,9 @@ static int take_instances(struct reading *reading, const struct hinttree_node *v
 
 static int take_prefetch(struct reading *reading, const struct hinttree_node *value)
 {
-    const char *at = value->text;
     uint64_t calls;
 
-    if (!scan_number(&at, &calls) || *at != '\0' || calls > HINTFILE_ORDER_MAX)
+    if (!scan_whole(value->text, 0, HINTFILE_ORDER_MAX, &calls))
         return hintfile_refuse(reading, value, "%s must be a number of calls, at most %u",
                 reading->key->name, HINTFILE_ORDER_MAX);
     reading->rule->evict.prefetch = (uint32_t)calls;
@@ -850,10 +850,9 @@ static int take_prefetch(struct reading *reading, const struct hinttree_node *va
 static int take_use_of(
         const struct reading *reading, const struct hinttree_node *item, uint32_t *ret_block)
 {
-    const char *at = item->text;
     uint64_t block;
 
-    if (!scan_number(&at, &block) || *at != '\0' || block >= HINTFILE_ORDER_MAX)
+    if (!scan_whole(item->text, 0, HINTFILE_ORDER_MAX - 1, &block))
         return hintfile_refuse(reading, item,
                 "a block number is 0 for the first block, and below %u", HINTFILE_ORDER_MAX);
     *ret_block = (uint32_t)block;

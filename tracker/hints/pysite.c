@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/hints/pysite.h"
 
+#include "tracker/base/script.h"
 #include "tracker/base/site.h"
 #include "tracker/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
 
 static uint64_t pysite_key_of(const char *file, size_t file_bytes, const char *qualname,
         size_t qualname_bytes, unsigned line)
@@ -25,7 +19,7 @@ static uint64_t pysite_key_of(const char *file, size_t file_bytes, const char *q
 
 uint64_t pysite_key(const char *file, const char *qualname, unsigned line)
 {
-    const char *base = base_of(file);
+    const char *base = script_base(file);
 
     return pysite_key_of(base, strlen(base), qualname, strlen(qualname), line);
 }
@@ -77,7 +71,7 @@ static bool pysite_is_nameable(const char *name)
 bool pysite_write(const char *file, const char *qualname, unsigned line,
         char ret_text[static PYSITE_TEXT_MAX])
 {
-    const char *base = base_of(file);
+    const char *base = script_base(file);
     int bytes = line ? snprintf(ret_text, PYSITE_TEXT_MAX, "p:%s:%s:%u", base, qualname, line)
                      : snprintf(ret_text, PYSITE_TEXT_MAX, "p:%s:%s", base, qualname);
 

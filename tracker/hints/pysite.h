@@ -19,7 +19,6 @@
 #define KEDGE_TRACKER_PYSITE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define PYSITE_TEXT_MAX 1024u /* bytes with the NUL */

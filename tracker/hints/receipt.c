@@ -5,13 +5,10 @@
 #include "tracker/base/site.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RECEIPT_BYTES_MAX (2u << 20) /* a line for each of the maximum number of hints of a file */
 #define RECEIPT_PATH_MAX  4200u
@@ -262,38 +259,10 @@ void receipt_escape(const char *text, char ret_value[static RECEIPT_VALUE_MAX])
     ret_value[used] = '\0';
 }
 
-/* The bytes of a regular file, malloc'ed; NULL = error. Does not read a FIFO or a terminal. */
-static char *receipt_load(const char *path, size_t *ret_length)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
-    char *bytes = NULL;
-    ssize_t got = 1;
-
-    *ret_length = 0;
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)
-            && (uint64_t)status.st_size <= RECEIPT_FILE_MAX)
-        bytes = malloc((size_t)status.st_size + 1);
-    while (bytes && got > 0 && *ret_length < (size_t)status.st_size) {
-        got = read(fd, bytes + *ret_length, (size_t)status.st_size - *ret_length);
-        *ret_length += got > 0 ? (size_t)got : 0;
-    }
-    (void)close(fd);
-    if (got < 0) {
-        free(bytes);
-        return NULL;
-    }
-    if (bytes)
-        bytes[*ret_length] = '\0';
-    return bytes;
-}
-
 uint64_t receipt_hash_file(const char *path)
 {
     size_t length;
-    char *bytes = receipt_load(path, &length);
+    char *bytes = ownfile_any(path, RECEIPT_FILE_MAX, &length);
     uint64_t hash = bytes ? site_hash(bytes, length, 7) : 0;
 
     if (bytes && hash == 0)
@@ -332,7 +301,7 @@ bool receipt_version_value(const char *path, char ret_value[static RECEIPT_VALUE
     static const char *const names[] = {"__version__", "version", "full_version"};
     char escaped[RECEIPT_VALUE_MAX];
     size_t length, version_bytes;
-    char *text = receipt_load(path, &length);
+    char *text = ownfile_any(path, RECEIPT_FILE_MAX, &length);
     const char *at = NULL;
 
     for (unsigned i = 0; text && !at && i < sizeof names / sizeof *names; i++) {
