@@ -11,8 +11,6 @@
 
 #define FIRST_EXTENT (256u << 10)
 
-#define BLOCK_BYTES FORMAT_DEFS_BLOCK
-
 /* The interned kinds, in the order in which they refer to each other. */
 enum kind {
     STRINGS,
@@ -40,7 +38,7 @@ static _Atomic uint64_t dropped; /* other records without space in the file */
 
 void capdefs_init(struct capfile *file)
 {
-    cappool_init(&pool, file, FORMAT_EXTENT_DEFS, BLOCK_BYTES, FIRST_EXTENT);
+    cappool_init(&pool, file, FORMAT_EXTENT_DEFS, FORMAT_DEFS_BLOCK, FIRST_EXTENT);
     lock_init(&lock, LOCK_RANK_CAPTURE);
     block = NULL;
     block_used = 0;
@@ -105,7 +103,7 @@ static bool append_locked(struct format_def *def, size_t bytes, const char *text
     uint32_t total = record_bytes(bytes, length);
     struct format_def *at;
 
-    if (!block || block_used + total > BLOCK_BYTES)
+    if (!block || block_used + total > FORMAT_DEFS_BLOCK)
         return false;
     def->bytes = total;
     def->length = (uint32_t)length;
@@ -281,7 +279,7 @@ int capdefs_put(struct format_def *def, size_t bytes, const char *text, size_t l
 {
     int r;
 
-    if (record_bytes(bytes, length) > BLOCK_BYTES)
+    if (record_bytes(bytes, length) > FORMAT_DEFS_BLOCK)
         return -E2BIG;
     r = write_out(def, bytes, text, length);
     if (r < 0)

@@ -48,8 +48,8 @@ static __attribute__((noinline)) void announce(struct thread *thread)
     def.def.id = thread->number;
     def.tid = thread->tid;
     def.name = intern_string(name, strnlen(name, THREAD_NAME_MAX));
-    (void)capstate_degraded(capdefs_sync(def.name, 0));
-    (void)capstate_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
+    capstate_degraded(capdefs_sync(def.name, 0));
+    capstate_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
 }
 
 /* Writes the name of a thread into the file before its first event. */
@@ -63,11 +63,11 @@ static inline void announce_thread(void)
 
 static void capevents_put_event(struct format_event *event, uint32_t string, uint32_t stack)
 {
-    (void)capstate_degraded(capdefs_sync(string, stack));
+    capstate_degraded(capdefs_sync(string, stack));
     if (!capstate_has_log())
         return;
     announce_thread();
-    (void)capstate_degraded(caplog_append(event, 0));
+    capstate_degraded(caplog_append(event, 0));
 }
 
 /* The result of a call: the error of the opening, or an unreported one. */
@@ -166,7 +166,7 @@ static void capevents_note_birth(const struct capture_alloc_info *info,
         ret_birth->thread = thread->number;
         ret_birth->ordinal = ++thread->blocks;
     }
-    (void)capstate_degraded(r);
+    capstate_degraded(r);
 }
 
 int capture_alloc(const struct capture_alloc_info *info)
@@ -174,10 +174,9 @@ int capture_alloc(const struct capture_alloc_info *info)
     const struct tag *tag = info->tag;
     struct caplive_change change;
     struct caplive_birth birth;
-    struct format_header *header;
     int r;
+    struct format_header *header = capstate_begin(true, &r);
 
-    header = capstate_begin(true, &r);
     if (!header)
         return r;
     struct format_event event; /* not zeroed: each field of its kind is set below */
@@ -217,10 +216,10 @@ int capture_alloc(const struct capture_alloc_info *info)
     event.u.alloc.instance = slot.instance;
     event.u.alloc.nth = slot.nth;
     event.u.alloc.pystack = slot.pystack;
-    (void)capstate_degraded(capdefs_sync_python(slot.pystack));
+    capstate_degraded(capdefs_sync_python(slot.pystack));
     capevents_put_event(&event, slot.path, slot.stack);
     capevents_note_birth(info, &slot, &birth);
-    (void)capstate_degraded(caplive_alloc(&slot, &birth, &change));
+    capstate_degraded(caplive_alloc(&slot, &birth, &change));
     count_alloc(header, info, &slot, &birth, &change);
     return trouble_or(r);
 }
@@ -230,11 +229,10 @@ static int put_free(const struct capture_free_info *info, bool ends_itself)
 {
     struct caplive_change change;
     struct anchor_place place;
-    struct format_header *header;
     int device = info->device;
     int r;
+    struct format_header *header = capstate_begin(false, &r);
 
-    header = capstate_begin(false, &r);
     if (!header)
         return r;
     struct format_event event; /* as in capture_alloc */
@@ -319,8 +317,8 @@ static void capevents_put_edge(
     event.u.edge.path = intern_number(edge->path);
     event.u.edge.instance = edge->instance;
     event.u.edge.before_start = before_start;
-    (void)capstate_degraded(capdefs_sync(event.u.edge.path, 0));
-    (void)capstate_degraded(caplog_append(&event, edge->thread));
+    capstate_degraded(capdefs_sync(event.u.edge.path, 0));
+    capstate_degraded(caplog_append(&event, edge->thread));
 }
 
 /* fixed when the phase is CAPSTATE_OPEN: the ranges whose enter edges capevents_write_open_ranges
@@ -355,10 +353,9 @@ static bool capevents_is_written(const struct edge *edge)
 
 int capture_edge(const struct edge *edge, uint64_t seq)
 {
-    struct format_header *header;
     int r;
+    struct format_header *header = capstate_begin(false, &r);
 
-    header = capstate_begin(false, &r);
     if (!header || !capstate_has_log() || capevents_is_written(edge))
         return r;
     announce_thread();
@@ -370,12 +367,11 @@ int capture_hint(const struct capture_hint_info *info)
 {
     bool releases = info->what == FORMAT_HINT_DEAD && info->mode == HINT_LIVE;
     bool is_first = false;
-    struct format_header *header;
     uint64_t size = 0;
     int device = -1;
     int r;
+    struct format_header *header = capstate_begin(false, &r);
 
-    header = capstate_begin(false, &r);
     if (!header)
         return r;
     struct format_event event = {.seq = take_seq(header, info->seq), .time_ns = capstate_time()};
@@ -400,18 +396,17 @@ int capture_hint(const struct capture_hint_info *info)
     event.u.hint.instance = info->edge ? info->edge->instance : 0;
     event.u.hint.mode = (uint32_t)info->mode;
     event.u.hint.result = (uint32_t)info->result;
-    (void)capstate_degraded(capdefs_sync_python(info->pystack));
+    capstate_degraded(capdefs_sync_python(info->pystack));
     capevents_put_event(&event, event.u.hint.path, info->stack);
     return trouble_or(r);
 }
 
 int capture_call(const struct capture_call_info *info)
 {
-    struct format_header *header;
     struct anchor_place place;
     int r;
+    struct format_header *header = capstate_begin(false, &r);
 
-    header = capstate_begin(false, &r);
     if (!header || !capstate_has_log())
         return r;
     struct format_event event = {
@@ -429,9 +424,9 @@ int capture_call(const struct capture_call_info *info)
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS && info->buffer[i].arg; i++) {
         event.u.call.arg[i] = intern_string(info->buffer[i].arg, strlen(info->buffer[i].arg));
         event.u.call.addr[i] = info->buffer[i].ptr;
-        (void)capstate_degraded(capdefs_sync(event.u.call.arg[i], 0));
+        capstate_degraded(capdefs_sync(event.u.call.arg[i], 0));
     }
-    (void)capstate_degraded(capdefs_sync(event.u.call.name, 0));
+    capstate_degraded(capdefs_sync(event.u.call.name, 0));
     capevents_put_event(&event, event.u.call.path, 0);
     return trouble_or(r);
 }
@@ -499,10 +494,10 @@ static void capevents_put_oom(struct format_header *header, const struct capture
             __atomic_load_n(&header->total.allocated_count, __ATOMIC_RELAXED)
                     + __atomic_load_n(&header->total.freed_count, __ATOMIC_RELAXED));
     *ret_top = record.holder[0];
-    (void)capstate_degraded(capdefs_sync(record.path, tag->stack));
-    (void)capstate_degraded(capdefs_sync(record.call, 0));
-    (void)capstate_degraded(capdefs_sync_python(tag->pystack));
-    (void)capstate_degraded(capoom_put(&record));
+    capstate_degraded(capdefs_sync(record.path, tag->stack));
+    capstate_degraded(capdefs_sync(record.call, 0));
+    capstate_degraded(capdefs_sync_python(tag->pystack));
+    capstate_degraded(capoom_put(&record));
 }
 
 int capture_oom(const struct capture_oom_info *info, struct format_oom_holder *ret_top)
@@ -635,15 +630,14 @@ static void put_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t seq
 
 int capture_reserved(int device, uint64_t heap, uint64_t bytes, uint64_t high, uint64_t seq)
 {
-    struct format_header *header;
     int r;
+    struct format_header *header = capstate_begin(true, &r);
 
-    header = capstate_begin(true, &r);
     if (!header)
         return r;
     seq = take_seq(header, seq);
     if (!set_heap(header, device, heap, bytes, seq, &high))
-        (void)capstate_degraded(-ENOBUFS);
+        capstate_degraded(-ENOBUFS);
     if (high != 0)
         put_reserved(device, heap, high, seq);
     put_reserved(device, heap, bytes, seq);

@@ -12,9 +12,9 @@ static _Atomic uint32_t kept, shorts; /* numbers of recorded ones */
 static int capevict_put(
         struct format_def *def, size_t bytes, uint32_t string, uint32_t stack, uint32_t pystack)
 {
-    (void)capstate_degraded(capdefs_sync(string, stack));
-    (void)capstate_degraded(capdefs_sync_python(pystack));
-    (void)capstate_degraded(capdefs_put(def, bytes, NULL, 0));
+    capstate_degraded(capdefs_sync(string, stack));
+    capstate_degraded(capdefs_sync_python(pystack));
+    capstate_degraded(capdefs_put(def, bytes, NULL, 0));
     return capstate_trouble();
 }
 

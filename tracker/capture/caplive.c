@@ -6,7 +6,6 @@
 #include "tracker/base/counter.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #define SHARDS       64u

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #define FIRST_EXTENT (UINT64_C(2) * FORMAT_CHUNK_BYTES)
 #define CHUNKS_MAX   (1u << 22)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/capture/capold.h"
 
+#include "tracker/base/script.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -84,8 +86,7 @@ static bool capold_is_written_by(uint32_t pid, const struct mapped_file *file)
 static bool capold_is_live(
         const struct format_header *header, const struct stat *about, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    struct mapped_file file = {(uint64_t)about->st_ino, slash ? slash + 1 : path};
+    struct mapped_file file = {(uint64_t)about->st_ino, script_base(path)};
     char host[sizeof header->host] = "";
 
     (void)gethostname(host, sizeof host - 1);

@@ -85,8 +85,7 @@ static uint32_t capplace_hash_of(const struct capplace_key *key)
 
 static bool capplace_is_same(const struct capplace_key *a, const struct capplace_key *b)
 {
-    return a->stack == b->stack && a->pystack == b->pystack && a->path == b->path
-            && a->device == b->device;
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
 /* The place's number; 0 = none, and *ret_at is where to insert it. */

@@ -42,11 +42,10 @@ uint64_t capstate_start(void)
 
 /* ---- errors ---- */
 
-int capstate_keep_trouble(int r)
+void capstate_keep_trouble(int r)
 {
     if (atomic_exchange_explicit(&last_trouble, r, memory_order_relaxed) != r)
         atomic_store_explicit(&untold, r, memory_order_relaxed);
-    return r;
 }
 
 int capstate_trouble(void)
@@ -116,7 +115,7 @@ int capstate_open(void)
     bool is_mine = atomic_compare_exchange_strong(&phase, &expected, CAPSTATE_OPENING);
 
     if (is_mine)
-        (void)capstate_degraded(create_file());
+        capstate_degraded(create_file());
     for (int i = 0; !is_mine && expected == CAPSTATE_OPENING && i < WAIT_STEPS_MAX; i++) {
         (void)nanosleep(&step, NULL);
         expected = (int)capstate_phase();

@@ -37,13 +37,14 @@ enum capstate_phase {
  * -errno of the creation, or, once and if `opens`, -EIO for a lost file; else 0. */
 struct format_header *capstate_begin(bool opens, int *ret_error);
 
-int capstate_keep_trouble(int r); /* for capstate_degraded */
+void capstate_keep_trouble(int r); /* for capstate_degraded */
 
 /* Keeps an error (r < 0) until the next call of capture.h returns it, on any thread, and the same
- * error only once however many parts of the file meet it. Returns r. */
-static inline int capstate_degraded(int r)
+ * error only once however many parts of the file meet it. */
+static inline void capstate_degraded(int r)
 {
-    return __builtin_expect(r >= 0, 1) ? r : capstate_keep_trouble(r);
+    if (__builtin_expect(r < 0, 0))
+        capstate_keep_trouble(r);
 }
 
 /* The result of a call of capture.h: -errno of an unreported error, or 0. */

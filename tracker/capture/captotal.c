@@ -122,12 +122,11 @@ uint64_t captotal_native(const struct format_header *header, int device)
 
 int capture_look(const struct capture_look_info *info)
 {
-    struct format_header *header;
     struct format_look *look;
     struct format_inside *inside;
     int r;
+    struct format_header *header = capstate_begin(true, &r);
 
-    header = capstate_begin(true, &r);
     if (!header || info->device < 0 || info->device >= (int)FORMAT_DEVICES_MAX)
         return r;
     look = &header->look[info->device];

@@ -2,6 +2,7 @@
 #include "tracker/capture/capture.h"
 
 #include "alloc/base/lock.h"
+#include "tracker/base/ownfile.h"
 #include "tracker/capture/capdefs.h"
 #include "tracker/capture/capevents.h"
 #include "tracker/capture/capfile.h"
@@ -15,7 +16,6 @@
 #include "tracker/stacks/intern.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,31 +111,13 @@ static void keep_run(const char *run)
 
 /* ---- opening ---- */
 
-static uint32_t capture_read_whole(const char *path, char *to, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-
-    if (fd < 0)
-        return 0;
-    while (used < size) {
-        ssize_t got = read(fd, to + used, size - used);
-
-        if (got <= 0)
-            break;
-        used += (size_t)got;
-    }
-    (void)close(fd);
-    return (uint32_t)used;
-}
-
 static void fill_header(struct format_header *header)
 {
     ssize_t length = readlink("/proc/self/exe", header->exe, sizeof header->exe - 1);
 
     header->exe[length > 0 ? length : 0] = '\0';
     header->cmdline_bytes =
-            capture_read_whole("/proc/self/cmdline", header->cmdline, sizeof header->cmdline);
+            (uint32_t)ownfile_fill("/proc/self/cmdline", header->cmdline, sizeof header->cmdline);
     (void)gethostname(header->host, sizeof header->host - 1);
     (void)snprintf(header->rank, sizeof header->rank, "%s", opts.rank);
     (void)snprintf(header->program, sizeof header->program, "%s", opts.program);
@@ -208,8 +190,8 @@ static void write_pending(void)
 
         at += def->bytes;
         head = def->bytes - (def->length + 7) / 8 * 8;
-        (void)capstate_degraded(capdefs_sync(UINT32_MAX, 0));
-        (void)capstate_degraded(capdefs_put(def, head, record + head, def->length));
+        capstate_degraded(capdefs_sync(UINT32_MAX, 0));
+        capstate_degraded(capdefs_put(def, head, record + head, def->length));
     }
 }
 
@@ -218,9 +200,8 @@ static bool was_refused; /* fixed when the phase is CAPSTATE_NEVER */
 static int open_file(void)
 {
     uint64_t chunks = opts.ring_bytes / FORMAT_CHUNK_BYTES;
-    int r;
+    int r = create_file();
 
-    r = create_file();
     if (r < 0) {
         was_refused = true;
         capstate_never();
@@ -306,8 +287,8 @@ static int put_identity(struct format_def *def, size_t bytes, const char *text, 
         capdefs_lost();
         return -ENOBUFS;
     }
-    (void)capstate_degraded(capdefs_sync(UINT32_MAX, 0));
-    (void)capstate_degraded(capdefs_put(def, bytes, text, length));
+    capstate_degraded(capdefs_sync(UINT32_MAX, 0));
+    capstate_degraded(capdefs_put(def, bytes, text, length));
     return capstate_trouble();
 }
 

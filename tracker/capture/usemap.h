@@ -197,4 +197,17 @@ static inline const struct usemap_range *usemap_find(uint64_t addr)
 /* The range that holds the lowest address in [lo, lo + size), NULL = none. */
 const struct usemap_range *usemap_first(uint64_t lo, uint64_t size);
 
+/* The range after `range` that has an address of [*io_lo, end), NULL = none. *io_lo becomes the
+ * first address after `range`. */
+static inline const struct usemap_range *usemap_next(
+        const struct usemap_range *range, uint64_t *io_lo, uint64_t end)
+{
+    uint64_t next = usemap_end(range);
+
+    if (next >= end || next <= *io_lo)
+        return NULL;
+    *io_lo = next;
+    return usemap_first(next, end - next);
+}
+
 #endif

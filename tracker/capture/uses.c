@@ -107,15 +107,8 @@ void uses_of_stretch(uint64_t ptr, uint64_t size, enum use_how how, uint64_t *mo
     const struct usemap_range *range = usemap_first(ptr, size);
     uint64_t end = ptr + size;
 
-    while (range) {
-        uint64_t next = usemap_end(range);
-
+    for (; range; range = usemap_next(range, &ptr, end))
         uses_of(range, how, moment);
-        if (next >= end || next <= ptr)
-            return;
-        ptr = next;
-        range = usemap_first(ptr, end - ptr);
-    }
 }
 
 /* Use `number` of the block is a copy or set into it. Detects whether the previous write was used
@@ -139,17 +132,13 @@ static __attribute__((noinline)) void write_stretch(uint64_t ptr, uint64_t size,
     uint64_t begin = ptr;
     uint64_t end = ptr + size;
 
-    while (range) {
+    for (; range; range = usemap_next(range, &ptr, end)) {
         struct format_live *slot = __atomic_load_n(&range->slot, __ATOMIC_RELAXED);
         uint64_t lo = __atomic_load_n(&range->lo, __ATOMIC_RELAXED);
         uint64_t next = usemap_end(range);
         bool is_whole = begin <= lo && next <= end && next - lo == liveuse_load(&slot->size);
 
         note_write(slot, count_use(slot, USE_SURE, moment), is_whole);
-        if (next >= end || next <= ptr)
-            return;
-        ptr = next;
-        range = usemap_first(ptr, end - ptr);
     }
 }
 
@@ -184,15 +173,8 @@ void uses_shown(uint64_t ptr, uint64_t size)
     const struct usemap_range *range = uses_on() ? usemap_first(ptr, size ? size : 1) : NULL;
     uint64_t end = ptr + size;
 
-    while (range) {
-        uint64_t next = usemap_end(range);
-
+    for (; range; range = usemap_next(range, &ptr, end))
         liveuse_set_flags(__atomic_load_n(&range->slot, __ATOMIC_RELAXED), FORMAT_USE_SHOWN);
-        if (next >= end || next <= ptr)
-            return;
-        ptr = next;
-        range = usemap_first(ptr, end - ptr);
-    }
 }
 
 uint64_t uses_base(uint64_t ptr)
