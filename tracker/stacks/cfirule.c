@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/stacks/cfirule.h"
 
+#include <link.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-
-#    include <link.h>
-#    include <stddef.h>
-
 /* DWARF's register numbers; 16 is the return address. */
-#    define REG_BP 6u
-#    define REG_SP 7u
-#    define REG_RA 16u
+#define REG_BP 6u
+#define REG_SP 7u
+#define REG_RA 16u
 
-#    define STATES_MAX 4u /* nesting of DW_CFA_remember_state */
+#define STATES_MAX 4u /* nesting of DW_CFA_remember_state */
 
 /* Operations of DWARF expressions. */
-#    define OP_DEREF 0x06u
-#    define OP_BREG0 0x70u /* + register number; a signed offset follows */
+#define OP_DEREF 0x06u
+#define OP_BREG0 0x70u /* + register number; a signed offset follows */
 
 /* Pointer encodings that linkers for this machine produce. */
-#    define PCREL_4   0x1b
-#    define PCREL_8   0x1c
-#    define UDATA_4   0x03
-#    define DATAREL_4 0x3b
+#define PCREL_4   0x1b
+#define PCREL_8   0x1c
+#define UDATA_4   0x03
+#define DATAREL_4 0x3b
 
 enum {
     DW_CFA_nop = 0x00,
@@ -74,8 +71,8 @@ struct saved_register {
     int64_t offset;
 };
 
-#    define CFA_EXPRESSION UINT64_MAX       /* an unknown expression */
-#    define CFA_WORD_BY_BP (UINT64_MAX - 1) /* the word at rbp + offset */
+#define CFA_EXPRESSION UINT64_MAX       /* an unknown expression */
+#define CFA_WORD_BY_BP (UINT64_MAX - 1) /* the word at rbp + offset */
 
 /* The three registers that lead from frame to frame. */
 struct state {
@@ -555,16 +552,6 @@ struct cfirule cfirule_of(uintptr_t ip)
     (void)dl_iterate_phdr(look_into, &search);
     return search.rule;
 }
-
-#else
-
-struct cfirule cfirule_of(uintptr_t ip)
-{
-    (void)ip;
-    return (struct cfirule){.kind = CFIRULE_OTHER};
-}
-
-#endif
 
 /* ---- cache ---------------------------------------------------------------------------------- */
 

@@ -14,7 +14,6 @@
  * CFIRULE_OTHER. Code that no table of the loader describes is CFIRULE_NONE: generated code, and
  * functions in assembly without directives.
  *
- * Supports x86-64 only; elsewhere every rule is CFIRULE_OTHER.
  * Threads: any, not in a signal handler. cfirule_of calls the loader (its lock) with no kedge lock
  * held. No malloc. Source: the DWARF standard, version 5, section 6.4; the Linux Standard Base,
  * Core, section 10.6 (.eh_frame and .eh_frame_hdr).

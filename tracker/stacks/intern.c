@@ -138,9 +138,9 @@ static bool same_module(uint32_t number, const void *key)
 uint32_t intern_module(const struct intern_module *module)
 {
     uint64_t words[3] = {module->base, module->end, module->hash};
-    uint32_t number;
+    uint32_t number =
+            catalog_number(&modules, &lock, site_hash(words, sizeof words, module->path), module);
 
-    number = catalog_number(&modules, &lock, site_hash(words, sizeof words, module->path), module);
     return number ? number : count_refused();
 }
 

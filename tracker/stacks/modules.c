@@ -5,6 +5,7 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/wildcard.h"
 #include "tracker/base/peek.h"
+#include "tracker/base/script.h"
 #include "tracker/base/site.h"
 #include "tracker/stacks/fingerprint.h"
 
@@ -88,8 +89,7 @@ enum intern_module_kind modules_kind_of(const char *path)
             {"linux-vdso.so.1", INTERN_MODULE_LIBC},
             {"libkedge.so*", INTERN_MODULE_KEDGE},
     };
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
+    const char *name = script_base(path);
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (wildcard_match(known[i].glob, name))

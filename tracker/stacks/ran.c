@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/stacks/ran.h"
 
+#include "tracker/base/ownfile.h"
 #include "tracker/base/script.h"
 #include "tracker/base/site.h"
 #include "tracker/stacks/intern.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,20 +46,13 @@ static char *ran_add(struct ran *ran, const char *key)
 
 static void ran_read_words(struct ran_words *ret_words)
 {
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t n = 1;
+    size_t used;
 
     *ret_words = (struct ran_words){.text = malloc(RAN_COMMAND_MAX + 1)};
     ret_words->at = malloc(RAN_WORDS_MAX * sizeof *ret_words->at);
-    while (fd >= 0 && ret_words->text && n > 0 && used < RAN_COMMAND_MAX) {
-        n = read(fd, ret_words->text + used, RAN_COMMAND_MAX - used);
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0)
-        (void)close(fd);
     if (!ret_words->text || !ret_words->at)
         return;
+    used = ownfile_fill("/proc/self/cmdline", ret_words->text, RAN_COMMAND_MAX);
     ret_words->text[used] = '\0';
     for (size_t at = 0; at < used && ret_words->count < RAN_WORDS_MAX;
             at += strlen(ret_words->text + at) + 1)

@@ -5,7 +5,6 @@
 #include "alloc/base/meta.h"
 
 #include <pthread.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -14,12 +14,6 @@
 
 #define DEPTH_DEFAULT 48u
 
-#if defined(__x86_64__)
-#    define HAS_TABLES true
-#else
-#    define HAS_TABLES false
-#endif
-
 /* The greatest extent of the main thread's stack below its beginning: the system places nothing
  * else there. */
 #define MAIN_STACK_MAX (UINT64_C(128) << 20)
@@ -39,10 +33,10 @@ static struct {
 static _Atomic(unwind_fn) other_walk;
 
 /* Not the symbol that we are linked with: a libunwind in the process may define a weak one. */
-static unwind_fn find_backtrace(const struct unwind_ops *ops)
+static unwind_fn find_backtrace(void)
 {
-    void *object = ops->open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    void *symbol = object ? ops->symbol(object, "backtrace") : NULL;
+    void *object = unwinder.ops.open("libc.so.6", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    void *symbol = object ? unwinder.ops.symbol(object, "backtrace") : NULL;
     unwind_fn walk = NULL;
 
     /* ISO C has no cast from void * to a function pointer; POSIX promises the same
@@ -92,15 +86,6 @@ bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high)
     return true;
 }
 
-/* No sanitizer: the words read are between other functions' variables, all of them on the stack. */
-__attribute__((no_sanitize("address"))) static inline uintptr_t unwind_stack_word(uintptr_t at)
-{
-    uintptr_t word;
-
-    memcpy(&word, (const void *)at, sizeof word); // NOLINT(performance-no-int-to-ptr)
-    return word;
-}
-
 /* ---- by tables ------------------------------------------------------------------------------ */
 
 /* A frame to which a callee returns at `ip`, with the registers at that time. */
@@ -146,7 +131,7 @@ static int walk_otherwise(void **ret_ips, int max)
     unwind_fn walk = atomic_load_explicit(&other_walk, memory_order_acquire);
 
     if (!walk) {
-        walk = find_backtrace(&unwinder.ops);
+        walk = find_backtrace();
         atomic_store_explicit(&other_walk, walk, memory_order_release);
     }
     return walk ? walk(ret_ips, max) : 0;
@@ -210,26 +195,22 @@ __attribute__((noinline, no_sanitize("address"))) static int walk_frame_pointers
 
 int unwind_init(const struct unwind_opts *opts)
 {
-    enum unwind_engine engine = UNWIND_ENGINE_NONE;
-    unwind_fn walk = NULL;
+    static const struct {
+        enum unwind_engine engine;
+        unwind_fn walk;
+    } engines[UNWIND_MODE_COUNT] = {
+            [UNWIND_AUTO] = {UNWIND_ENGINE_TABLES, walk_tables},
+            [UNWIND_NATIVE] = {UNWIND_ENGINE_TABLES, walk_tables},
+            [UNWIND_FP] = {UNWIND_ENGINE_FP, walk_frame_pointers},
+            [UNWIND_OFF] = {UNWIND_ENGINE_NONE, NULL},
+    };
 
-    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX)
+    if (opts->mode >= UNWIND_MODE_COUNT || opts->depth > UNWIND_DEPTH_MAX
+            || (engines[opts->mode].walk == walk_tables && (!opts->ops.open || !opts->ops.symbol)))
         return -EINVAL;
     unwinder.ops = opts->ops;
-    if (opts->mode == UNWIND_FP) {
-        engine = UNWIND_ENGINE_FP;
-        walk = walk_frame_pointers;
-    }
-    if (opts->mode == UNWIND_AUTO || opts->mode == UNWIND_NATIVE) {
-        if (!opts->ops.open || !opts->ops.symbol)
-            return -EINVAL;
-        walk = HAS_TABLES ? walk_tables : find_backtrace(&opts->ops);
-        engine = HAS_TABLES ? UNWIND_ENGINE_TABLES : UNWIND_ENGINE_BACKTRACE;
-        engine = walk ? engine : UNWIND_ENGINE_FP;
-        walk = walk ? walk : walk_frame_pointers;
-    }
-    unwinder.engine = engine;
-    unwinder.walk = walk;
+    unwinder.engine = engines[opts->mode].engine;
+    unwinder.walk = engines[opts->mode].walk;
     unwinder.depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
     return 0;
 }
@@ -254,7 +235,6 @@ const char *unwind_engine_name(enum unwind_engine engine)
     static const char *const names[UNWIND_ENGINE_COUNT] = {
             [UNWIND_ENGINE_NONE] = "none",
             [UNWIND_ENGINE_TABLES] = "tables",
-            [UNWIND_ENGINE_BACKTRACE] = "backtrace",
             [UNWIND_ENGINE_FP] = "fp",
     };
 

@@ -4,10 +4,10 @@
  *
  * A walk follows the frames by their call frame information (cfirule.h), cached by address for all
  * threads. It reads only the stack and, for new addresses, the tables of the objects in memory: no
- * file, no descriptor (R99), no other library, no system call except the one that
- * queries the bounds of a thread's stack. A stack with an unsupported frame is walked by glibc's
- * backtrace(), which is slower and opens libgcc_s at its first call. On machines other than x86-64
- * all stacks are. UNWIND_FP walks frame pointers inside the bounds of the thread's own stack.
+ * file, no descriptor (R99), no other library, no system call except the one that queries the
+ * bounds of a thread's stack. A stack with an unsupported frame is walked by glibc's backtrace(),
+ * which is slower and opens libgcc_s at its first call. UNWIND_FP walks frame pointers inside the
+ * bounds of the thread's own stack.
  *
  *     ip, rsp, rbp ─► rule of ip ─► the caller's ip, rsp, rbp ─► ... ─► the outermost frame, or
  *                        │                                             the depth
@@ -26,6 +26,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define UNWIND_DEPTH_MAX 128
 
@@ -48,7 +49,6 @@ typedef int (*unwind_fn)(void **ret_ips, int max);
 enum unwind_engine {
     UNWIND_ENGINE_NONE,
     UNWIND_ENGINE_TABLES,
-    UNWIND_ENGINE_BACKTRACE,
     UNWIND_ENGINE_FP,
     UNWIND_ENGINE_COUNT,
 };
@@ -69,7 +69,7 @@ struct unwind_opts {
  * called again (tests), while no thread unwinds. */
 int unwind_init(const struct unwind_opts *opts);
 
-/* The walk function, NULL when stacks are off or no engine works. Not a walk itself, since a kedge
+/* The walk function, NULL when stacks are off. Not a walk itself, since a kedge
  * frame between the walker and its caller would be one more to walk. */
 unwind_fn unwind_walker(void);
 
@@ -77,11 +77,20 @@ unwind_fn unwind_walker(void);
  * tables; else false. A thread's first call queries the system. */
 bool unwind_stack(struct thread *thread, uintptr_t sp, uintptr_t *ret_high);
 
+/* A word of the stack. No sanitizer: it may be between other functions' variables. */
+static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t unwind_stack_word(
+        uintptr_t at)
+{
+    uint64_t word;
+
+    memcpy(&word, (const void *)at, sizeof word); // NOLINT(performance-no-int-to-ptr)
+    return word;
+}
+
 /* Code was unloaded or replaced: drops data cached by address. Any thread. */
 void unwind_code_changed(void);
 
-/* The engine that unwind_init chose, and its name for the capture ("tables", "backtrace", "fp",
- * "none"). */
+/* The engine that unwind_init chose, and its name for the capture ("tables", "fp", "none"). */
 enum unwind_engine unwind_engine(void);
 const char *unwind_engine_name(enum unwind_engine engine);
 

@@ -3,7 +3,6 @@
 
 #include "alloc/base/meta.h"
 #include "tracker/stacks/cfirule.h"
-#include "tracker/stacks/modules.h"
 #include "tracker/stacks/thread.h"
 #include "tracker/stacks/unwind.h"
 
@@ -47,15 +46,6 @@ struct walkmemo {
     struct walk walk[SETS][WAYS];
 };
 
-static inline __attribute__((always_inline, no_sanitize("address"))) uint64_t walkmemo_stack_word(
-        uintptr_t at)
-{
-    uint64_t word;
-
-    memcpy(&word, (const void *)at, sizeof word); // NOLINT(performance-no-int-to-ptr)
-    return word;
-}
-
 /* The index of the set (WAYS walks) for this stack. */
 __attribute__((no_sanitize("address"))) static inline unsigned walkmemo_set_of(
         const struct walkmemo *memo, uintptr_t sp)
@@ -65,7 +55,7 @@ __attribute__((no_sanitize("address"))) static inline unsigned walkmemo_set_of(
 
     if (spot->sp == sp)
         for (unsigned i = 0; i < spot->count; i++)
-            hash = (hash ^ hash >> 32 ^ walkmemo_stack_word(sp + spot->distance[i])) * FACTOR;
+            hash = (hash ^ hash >> 32 ^ unwind_stack_word(sp + spot->distance[i])) * FACTOR;
     return (unsigned)(hash >> 40 & (SETS - 1));
 }
 
@@ -83,7 +73,7 @@ __attribute__((no_sanitize("address"))) static bool words_are_same(
         differ = 0;
 #pragma GCC unroll 8
         for (unsigned i = 0; i < WORDS_AT_ONCE; i++)
-            differ |= walkmemo_stack_word(sp + distance[i]) ^ value[i];
+            differ |= unwind_stack_word(sp + distance[i]) ^ value[i];
         value += WORDS_AT_ONCE;
         distance += WORDS_AT_ONCE;
     } while (differ == 0 && value < end);
@@ -128,7 +118,7 @@ __attribute__((no_sanitize("address"))) static uint64_t walkmemo_word_at(
         struct chain *chain, uintptr_t at)
 {
     if (at % sizeof at == 0 && at >= chain->walk->from.sp && at <= chain->high - sizeof at)
-        return walkmemo_stack_word(at);
+        return unwind_stack_word(at);
     chain->is_bad = true;
     return 0;
 }

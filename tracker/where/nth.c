@@ -3,12 +3,10 @@
 
 #include "alloc/base/lock.h"
 #include "alloc/base/meta.h"
-#include "tracker/stacks/intern.h"
 #include "tracker/where/anchor.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <string.h>
 
 #define FIRST_SLOTS 4096u
 #define RETRY_AFTER \

@@ -88,10 +88,8 @@ static inline __attribute__((always_inline)) void where_go(
     unwind_fn walk;
 
     ret_walk->from = (struct walkmemo_from){.caller = (uintptr_t)caller};
-#if defined(__x86_64__)
     __asm__ volatile("mov %%rsp, %0\n\tmov %%rbp, %1"
                      : "=r"(ret_walk->from.sp), "=r"(ret_walk->from.bp));
-#endif
     walk = where_begin(size, ret_walk);
     if (walk)
         ret_walk->found = walk(ret_walk->thread->ips, (int)ret_walk->depth);
