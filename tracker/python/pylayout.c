@@ -130,18 +130,15 @@ static int from_table(
     const uint64_t *code = words + at->code;
     bool ok = true;
 
-    if (memcmp(words, "xdebugpy", 8) != 0) {
-        *ret_why = "it publishes no table of offsets";
+    *ret_why = "it publishes no table of offsets";
+    if (memcmp(words, "xdebugpy", 8) != 0)
         return -ENOTSUP;
-    }
-    if (words[HEAD_VERSION] >> 16 != 0x0300 + minor) {
-        *ret_why = "its table of offsets is that of another version";
+    *ret_why = "its table of offsets is that of another version";
+    if (words[HEAD_VERSION] >> 16 != 0x0300 + minor)
         return -ENOTSUP;
-    }
-    if (words[HEAD_FREE_THREADED] != 0) {
-        *ret_why = "it is a free-threaded build";
+    *ret_why = "it is a free-threaded build";
+    if (words[HEAD_FREE_THREADED] != 0)
         return -ENOTSUP;
-    }
     *ret_layout = (struct pylayout){
             .minor = known->minor,
             .table = known->table,
@@ -166,10 +163,9 @@ static int from_table(
             .compact_bytes = known->compact_bytes,
             .text_data = known->text_data,
     };
-    if (!ok || !objects_are_plain(words, at)) {
-        *ret_why = "its table of offsets makes no sense";
+    *ret_why = "its table of offsets makes no sense";
+    if (!ok || !objects_are_plain(words, at))
         return -ENOTSUP;
-    }
     add_unpublished(ret_layout, known);
     return 0;
 }
@@ -180,11 +176,10 @@ int pylayout_choose(const char *version, const void *runtime, size_t runtime_byt
     unsigned minor = minor_of(version);
     uint64_t words[OFFSET_WORDS];
 
-    *ret_why = "its version is not one of CPython 3.10 to 3.15";
-    if (strstr(version, "free-threading")) {
-        *ret_why = "it is a free-threaded build";
+    *ret_why = "it is a free-threaded build";
+    if (strstr(version, "free-threading"))
         return -ENOTSUP;
-    }
+    *ret_why = "its version is not one of CPython 3.10 to 3.15";
     if (strstr(version, "PyPy") || strstr(version, "GraalVM") || strstr(version, "Pyston"))
         return -ENOTSUP;
     if (minor >= 13) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/python/pystack.h"
 
+#include "tracker/base/script.h"
 #include "tracker/format/format.h"
 #include "tracker/python/pycode.h"
 #include "tracker/python/pyframe.h"
@@ -113,7 +114,6 @@ bool pystack_text(uint32_t pystack, char *ret_text, size_t size)
 {
     struct pycode_frame chosen, frame;
     struct pycode_node node = {.parent = pystack & ~FORMAT_PYSTACK_AMBIENT};
-    const char *slash;
 
     *ret_text = '\0';
     if (!pycode_frame_at(node.parent, &chosen))
@@ -124,9 +124,8 @@ bool pystack_text(uint32_t pystack, char *ret_text, size_t size)
         ;
     if (!pystack_is_installed(&frame))
         chosen = frame;
-    slash = strrchr(chosen.file, '/');
-    (void)snprintf(ret_text, size, "%s %s:%u", chosen.function, slash ? slash + 1 : chosen.file,
-            chosen.line);
+    (void)snprintf(
+            ret_text, size, "%s %s:%u", chosen.function, script_base(chosen.file), chosen.line);
     return true;
 }
 

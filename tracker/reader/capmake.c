@@ -4,7 +4,6 @@
 #include "tracker/format/formatsum.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +17,13 @@
 #define ARGS_MAX   1024u
 
 /* A text field of the header: ended by a NUL or by its size. */
-static void read_copy_text(char *to, const char *from, size_t size)
+static const char *read_copy_text(char *to, const char *from, size_t size)
 {
     size_t length = strnlen(from, size);
 
     memcpy(to, from, length);
     to[length] = '\0';
+    return to;
 }
 
 /* ---- header and directory ---- */
@@ -78,14 +78,10 @@ static int read_header(struct reader *reader)
                 header->version, FORMAT_VERSION);
     if (!has_its_sums(reader))
         capture->damaged[READ_AREA_HEADER]++;
-    read_copy_text(private->exe, header->exe, sizeof header->exe);
-    read_copy_text(private->host, header->host, sizeof header->host);
-    read_copy_text(private->rank, header->rank, sizeof header->rank);
-    read_copy_text(private->program, header->program, sizeof header->program);
-    capture->exe = private->exe;
-    capture->host = private->host;
-    capture->rank = private->rank;
-    capture->program = private->program;
+    capture->exe = read_copy_text(private->exe, header->exe, sizeof header->exe);
+    capture->host = read_copy_text(private->host, header->host, sizeof header->host);
+    capture->rank = read_copy_text(private->rank, header->rank, sizeof header->rank);
+    capture->program = read_copy_text(private->program, header->program, sizeof header->program);
     capture->is_sealed = header->seal != 0;
     capture->state = header->state >= FORMAT_STATE_OPEN && header->state <= FORMAT_STATE_SIGNAL
             ? (enum format_state)header->state

@@ -102,8 +102,6 @@ static int take_rule(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_rule *from = (const void *)def;
 
-    if (def->id >= reader->capture->rule_count)
-        return reader_pass_over(reader);
     reader->capture->rule[def->id] = (struct read_rule){
             .id = readdefs_word_of(reader, from->name),
             .action = from->action < ACTION_COUNT ? (enum action)from->action : ACTION_NONE,
@@ -116,11 +114,8 @@ static int take_rule(struct reader *reader, const struct format_def *def)
 static int take_drift(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_drift *from = (const void *)def;
-    struct read_rule *rule;
+    struct read_rule *rule = &reader->capture->rule[def->id];
 
-    if (def->id >= reader->capture->rule_count)
-        return reader_pass_over(reader);
-    rule = &reader->capture->rule[def->id];
     rule->has_drifted = true;
     rule->drift = (struct hintwords_drift){
             .expect = {{from->count_lo, from->count_hi}, {from->bytes_lo, from->bytes_hi}},
@@ -136,8 +131,6 @@ static int take_evict(struct reader *reader, const struct format_def *def)
     const struct format_def_evict *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
-    if (def->id >= capture->rule_count)
-        return reader_pass_over(reader);
     capture->evict[capture->evict_count++] =
             (struct read_evict){(int)def->id, from->time_ns, from->what};
     return 0;
@@ -148,8 +141,6 @@ static int take_kept(struct reader *reader, const struct format_def *def)
     const struct format_def_kept *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
-    if (def->id >= capture->rule_count)
-        return reader_pass_over(reader);
     reader_note_numbers(reader, 0, from->stack, from->pystack);
     capture->kept[capture->kept_count++] = (struct read_kept){
             .rule = (int)def->id,
@@ -171,8 +162,6 @@ static int take_short(struct reader *reader, const struct format_def *def)
     const struct format_def_short *from = (const void *)def;
     struct read_capture *capture = reader->capture;
 
-    if (def->id >= capture->rule_count)
-        return reader_pass_over(reader);
     capture->shorts[capture->short_count++] = (struct read_short){
             .rule = (int)def->id,
             .device = from->device,
@@ -258,11 +247,12 @@ static int take_coverage(struct reader *reader, const struct format_def *def)
 static const struct {
     size_t bytes; /* without the text */
     int (*take)(struct reader *reader, const struct format_def *def);
+    bool is_of_rule; /* its id is the index of a rule */
 } kinds[FORMAT_DEF_KIND_COUNT] = {
         [FORMAT_DEF_STRING] = {sizeof(struct format_def), take_string},
         [FORMAT_DEF_MODULE] = {sizeof(struct format_def_module), take_module},
         [FORMAT_DEF_NODE] = {sizeof(struct format_def_node), take_node},
-        [FORMAT_DEF_RULE] = {sizeof(struct format_def_rule), take_rule},
+        [FORMAT_DEF_RULE] = {sizeof(struct format_def_rule), take_rule, true},
         [FORMAT_DEF_HINTS] = {sizeof(struct format_def_hints), readdefs_take_hints},
         [FORMAT_DEF_SETTING] = {sizeof(struct format_def_pair), take_setting},
         [FORMAT_DEF_NOTE] = {sizeof(struct format_def), take_note},
@@ -271,10 +261,10 @@ static const struct {
         [FORMAT_DEF_THREAD] = {sizeof(struct format_def_thread), take_thread},
         [FORMAT_DEF_PYCODE] = {sizeof(struct format_def_pycode), take_pycode},
         [FORMAT_DEF_PYNODE] = {sizeof(struct format_def_pynode), take_pynode},
-        [FORMAT_DEF_DRIFT] = {sizeof(struct format_def_drift), take_drift},
-        [FORMAT_DEF_EVICT] = {sizeof(struct format_def_evict), take_evict},
-        [FORMAT_DEF_KEPT] = {sizeof(struct format_def_kept), take_kept},
-        [FORMAT_DEF_SHORT] = {sizeof(struct format_def_short), take_short},
+        [FORMAT_DEF_DRIFT] = {sizeof(struct format_def_drift), take_drift, true},
+        [FORMAT_DEF_EVICT] = {sizeof(struct format_def_evict), take_evict, true},
+        [FORMAT_DEF_KEPT] = {sizeof(struct format_def_kept), take_kept, true},
+        [FORMAT_DEF_SHORT] = {sizeof(struct format_def_short), take_short, true},
 };
 
 /* ---- blocks ---- */
@@ -529,10 +519,13 @@ static int take_defs(struct reader *reader, bool are_strings)
     for (size_t i = 0; r == 0 && i < reader->found_count; i++) {
         uint32_t kind = reader->found[i].kind;
         /* records are multiples of 8 bytes, as in the file */
-        const void *at = reader->arena + reader->found[i].offset;
+        const struct format_def *def = (const void *)(reader->arena + reader->found[i].offset);
 
-        if ((kind == FORMAT_DEF_STRING) == are_strings)
-            r = kinds[kind].take(reader, at);
+        if ((kind == FORMAT_DEF_STRING) != are_strings)
+            continue;
+        r = kinds[kind].is_of_rule && def->id >= reader->capture->rule_count
+                ? reader_pass_over(reader)
+                : kinds[kind].take(reader, def);
     }
     return r;
 }
