@@ -110,18 +110,15 @@ void gate_begin_leave(bool began, uint64_t stream, uint64_t context, uint64_t gr
     if (began) {
         lock_take(&gate_lock);
         row = table_add(&running, stream);
-        /*
-         * the end of the stream's last capture was not seen: waiters for that one now wait for this
-         * one
-         */
+        /* the end of the stream's last capture was not seen: its waiters now wait for this one */
         is_one_less = row && row->capture.number;
-        if (row && !row->capture.number)
-            row->capture.number = ++numbered;
         if (row) {
             row->context = context;
-            row->capture.graph = graph;
-            row->capture.stream = stream;
-            row->capture.stays = false;
+            row->capture = (struct gate_capture){
+                    .number = is_one_less ? row->capture.number : ++numbered,
+                    .graph = graph,
+                    .stream = stream,
+            };
         } else {
             unlisted++;
         }

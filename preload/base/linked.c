@@ -65,10 +65,7 @@ static struct list *list_of(const struct link_map *object)
     return list;
 }
 
-/*
- * ---- downwards: the libraries an object is linked with
- * ---------------------------------------------
- */
+/* ---- downwards: the libraries an object is linked with -------------------------------------- */
 
 static void add_needed(struct list *list, const struct link_map *object)
 {
@@ -107,10 +104,7 @@ void *linked_variable(const struct link_map *object, const char *name)
     return variable;
 }
 
-/*
- * ---- upwards: the objects that need a library
- * ----------------------------------------------------
- */
+/* ---- upwards: the objects that need a library ----------------------------------------------- */
 
 static bool needs(const struct link_map *user, const struct link_map *object)
 {
@@ -137,10 +131,7 @@ static void *find_in_users(const struct link_map *object, const char *name)
     return found;
 }
 
-/*
- * ---- called under the lock of the loader's list
- * ----------------------------------------------------
- */
+/* ---- called under the lock of the loader's list --------------------------------------------- */
 
 const Elf64_Phdr *linked_segment(const struct dl_phdr_info *info, unsigned type, uintptr_t at)
 {
