@@ -14,18 +14,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#    define RELOC_ADDRESS R_X86_64_64
-#    define RELOC_GLOBAL  R_X86_64_GLOB_DAT
-#    define RELOC_COPY    R_X86_64_COPY
-#elif defined(__aarch64__)
-#    define RELOC_ADDRESS R_AARCH64_ABS64
-#    define RELOC_GLOBAL  R_AARCH64_GLOB_DAT
-#    define RELOC_COPY    R_AARCH64_COPY
-#else
-#    error "which relocations hold the address of a variable here?"
-#endif
-
 enum {
     NAMES_MAX = 1024,
 };
@@ -63,10 +51,7 @@ static void add_name(const char *text, const void *function)
         highest = address;
 }
 
-/*
- * ---- objects with such variables
- * ------------------------------------------------------------------
- */
+/* ---- objects with such variables ------------------------------------------------------------ */
 
 struct look {
     uint64_t loads, closes, objects;
@@ -171,11 +156,7 @@ static void set_slot(const struct dl_phdr_info *info, uintptr_t slot, uintptr_t 
 
 static bool is_zero(const char *bytes, size_t size)
 {
-    while (size > 0 && *bytes == 0) {
-        bytes++;
-        size--;
-    }
-    return size == 0;
+    return size == 0 || (*bytes == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
 /*
@@ -210,13 +191,9 @@ static void bind_slot(const struct dl_phdr_info *info, const struct link_map *ob
         set_slot(info, slot, variable + addend);
 }
 
-struct bind {
-    uint64_t objects, skip, closes; /* as in struct look */
-};
-
 static int bind_object(struct dl_phdr_info *info, size_t size, void *data)
 {
-    struct bind *bind = data;
+    struct look *bind = data;
     const struct link_map *object;
     const ElfW(Rela) * relocations;
     size_t count;
@@ -234,25 +211,15 @@ static int bind_object(struct dl_phdr_info *info, size_t size, void *data)
         const ElfW(Rela) *relocation = &relocations[i];
         unsigned type = ELF64_R_TYPE(relocation->r_info);
 
-        if (type == RELOC_GLOBAL || type == RELOC_ADDRESS)
+        if (type == R_X86_64_GLOB_DAT || type == R_X86_64_64)
             bind_slot(info, object, relocation);
-        else if (type == RELOC_COPY)
+        else if (type == R_X86_64_COPY)
             copy_variable(object, relocation);
     }
     return 0;
 }
 
-/*
- * ---- when objects are bound
- * ------------------------------------------------------------------------------------
- */
-
-static void bind_objects(const struct look *look)
-{
-    struct bind bind = {.skip = look->skip, .closes = look->closes};
-
-    (void)dl_iterate_phdr(bind_object, &bind);
-}
+/* ---- when objects are bound ----------------------------------------------------------------- */
 
 /*
  * Without a change the newest objects are bound once more if such variables exist: another thread
@@ -261,6 +228,7 @@ static void bind_objects(const struct look *look)
 void variables_look(void)
 {
     struct look look = {.objects = 0};
+    struct look bind;
 
     if (guard_depth() > 0 || atomic_load_explicit(&is_child, memory_order_relaxed))
         return;
@@ -271,8 +239,9 @@ void variables_look(void)
         for (unsigned i = 0; i < name_count; i++)
             if (atomic_load(&names[i].is_variable))
                 ask_what_is_next(i);
+    bind = (struct look){.skip = look.skip, .closes = look.closes};
     if (atomic_load(&any_variable))
-        bind_objects(&look);
+        (void)dl_iterate_phdr(bind_object, &bind);
     if (!look.is_changed)
         return;
     atomic_store(&seen_skip, look.skip);

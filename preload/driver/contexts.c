@@ -68,19 +68,13 @@ static struct table endings = TABLE_OF(struct ending); /* guarded by contexts_lo
  * Contexts between context_forget and context_forget_done, by ending_key; guarded by contexts_lock.
  */
 static struct table forgotten = TABLE_OF(uint64_t);
-static _Atomic(uint64_t)
-        /*
-         * begun and done: an answer that the driver gave before one of them may concern a dead
-         * context
-         */
-        forgets;
+/* begun and done: an answer that the driver gave before one may concern a dead context */
+static _Atomic(uint64_t) forgets;
 static atomic_uint ending_calls; /* calls that end a context now, all */
-static atomic_uint
-        /* of these, calls for contexts that are unknown, or that had no memory for an entry */
-        unlisted_calls;
-static atomic_uint
-        /* of these, calls for contexts that may have work on a device's memory */
-        ending_on[DEVICES_MAX];
+/* of these, calls for contexts that are unknown, or that had no memory for an entry */
+static atomic_uint unlisted_calls;
+/* of these, calls for contexts that may have work on a device's memory */
+static atomic_uint ending_on[DEVICES_MAX];
 static _Atomic(uint64_t) ends_begun[DEVICES_MAX];
 atomic_uint context_epoch = 1;
 
@@ -427,8 +421,7 @@ CUcontext context_of_green(CUgreenCtx which)
 
     lock_take(&contexts_lock);
     green = green_locked(which);
-    handle = green ? (CUcontext)(uintptr_t)green->handle
-                   : NULL; /* NOLINT(performance-no-int-to-ptr) */
+    handle = (CUcontext)(uintptr_t)(green ? green->handle : 0);
     lock_drop(&contexts_lock);
     return handle;
 }
@@ -548,7 +541,7 @@ void context_note_primary(CUdevice device, CUcontext handle)
 
 CUcontext context_primary(CUdevice device)
 {
-    CUcontext handle = NULL;
+    CUcontext handle;
 
     if (device < 0 || device >= DEVICES_MAX)
         return NULL;
@@ -858,37 +851,24 @@ static uint16_t next_number(CUstream handle, int device)
     return (uint16_t)(++numbered[device] + 1);
 }
 
-/* Looks a stream up. False also where another stream has this number. */
-static bool find_stream(CUstream handle, uint64_t identity, struct stream *ret_stream)
+/* The handle of the stream with this number, NULL = none: perhaps another stream's. */
+static CUstream find_stream(uint64_t identity, struct stream *ret_stream)
 {
     const struct stream_entry *entry;
-    bool found;
 
+    *ret_stream = (struct stream){.handle = NULL};
     lock_take(&contexts_lock);
     entry = table_find(&streams, identity);
-    found = entry && entry->stream.handle == handle;
-    if (found)
+    if (entry)
         *ret_stream = entry->stream;
     lock_drop(&contexts_lock);
-    return found;
+    return ret_stream->handle;
 }
 
 /* Two living streams have different handles, but may have the same number. */
 static uint64_t second_identity(uint64_t identity, const struct context *owner)
 {
     return IDENTITY_SECOND | (uint64_t)owner->serial << 32 | (uint32_t)identity;
-}
-
-static bool has_number_of_another(CUstream handle, uint64_t identity)
-{
-    const struct stream_entry *entry;
-    bool has;
-
-    lock_take(&contexts_lock);
-    entry = table_find(&streams, identity);
-    has = entry && entry->stream.handle != handle;
-    lock_drop(&contexts_lock);
-    return has;
 }
 
 static int contexts_add_stream(
@@ -924,23 +904,24 @@ int stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream
 {
     struct context here, owner;
     uint64_t identity;
+    CUstream known = NULL;
     int r = context_here(&here);
 
     handle = stream_named(handle, per_thread_call);
     if (r == 0)
         r = ask_identity(handle, &here, &identity);
-    if (r != 0)
-        return r;
-    if (find_stream(handle, identity, ret_stream)) {
+    if (r == 0)
+        known = find_stream(identity, ret_stream);
+    if (r == 0 && known == handle)
         contexts_remember(ret_stream);
-        return 0;
-    }
+    if (r != 0 || known == handle)
+        return r;
     r = ask_context(handle, &here, &owner);
     if (r != 0)
         return r;
-    if (has_number_of_another(handle, identity))
+    if (known)
         identity = second_identity(identity, &owner);
-    if (find_stream(handle, identity, ret_stream))
+    if (known && find_stream(identity, ret_stream) == handle)
         return 0;
     return contexts_add_stream(handle, identity, &owner, ret_stream);
 }

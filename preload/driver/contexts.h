@@ -37,7 +37,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #ifndef STREAMS_MAX /* most streams at one time; smaller in a library for tests */

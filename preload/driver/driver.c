@@ -123,9 +123,8 @@ static int mem_alloc(SELF, uint64_t context, int device, uint64_t size, devptr_t
 static int mem_free(SELF, uint64_t context, devptr_t ptr)
 {
     struct quiet quiet = quiet_begin();
-    int r;
+    int r = context_enter(context, &quiet.use);
 
-    r = context_enter(context, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemFree_v2)(ptr);
     return quiet_end(&quiet, r);
@@ -228,9 +227,9 @@ static int granularity(SELF, int device, uint64_t *ret_size)
     struct quiet quiet = quiet_begin();
     CUmemAllocationProp prop = handle_prop(device);
     size_t size = 0;
-    int r;
+    int r = (int)REAL(cuMemGetAllocationGranularity)(
+            &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
-    r = (int)REAL(cuMemGetAllocationGranularity)(&size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (may_be_rdma(r, &prop))
         r = (int)REAL(cuMemGetAllocationGranularity)(
                 &size, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
@@ -244,9 +243,8 @@ static int memory(SELF, int device, uint64_t *ret_total, uint64_t *ret_free)
     struct quiet quiet = quiet_begin();
     size_t total = 0;
     size_t available = 0;
-    int r;
+    int r = enter_device(device, &quiet.use);
 
-    r = enter_device(device, &quiet.use);
     if (r == 0)
         r = (int)REAL(cuMemGetInfo_v2)(&available, &total);
     if (r == 0) {
@@ -261,10 +259,9 @@ static int address_reserve(SELF, int device, uint64_t size, uint64_t align, devp
     struct quiet quiet = quiet_begin();
     CUdeviceptr ptr = 0;
     int supported = 0;
-    int r;
-
-    r = (int)REAL(cuDeviceGetAttribute)(
+    int r = (int)REAL(cuDeviceGetAttribute)(
             &supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+
     if (r == 0 && (!supported || !REAL_HAS(cuMemAddressReserve)))
         r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == 0)
@@ -497,9 +494,8 @@ struct fence {
 FORKLOCK(events_lock);
 static struct event *spare_events;  /* guarded by events_lock */
 static bool (*held_up)(int device); /* fixed when life starts */
-static _Atomic(uint64_t)
-        /* cuCtxRecordEvent met a capture there: kedge synchronises instead (R14, capture errors) */
-        refused_context;
+/* cuCtxRecordEvent met a capture there: kedge synchronises instead (R14, capture errors) */
+static _Atomic(uint64_t) refused_context;
 
 static struct event *event_take(uint64_t context)
 {
@@ -618,9 +614,8 @@ static int drain(uint64_t context)
     gate_drain_leave();
     if (results_is_capture_error(r))
         return -EBUSY;
-    if (r == -ENOENT || driver_is_gone(r))
-        return driver_has_ended(context) ? 0
-                                         : -EBUSY; /* work of a dead context counts as done (R76) */
+    if (r == -ENOENT || driver_is_gone(r)) /* work of a dead context counts as done (R76) */
+        return driver_has_ended(context) ? 0 : -EBUSY;
     return r;
 }
 
@@ -744,8 +739,7 @@ static int fence_record(void *self, int device, uint64_t *ret_fence)
 {
     uint64_t endings = context_ends(device);
 
-    if (context_is_ending_near(
-                device)) /* its work is still under way, and cannot be fenced any more */
+    if (context_is_ending_near(device)) /* its work is under way, and cannot be fenced any more */
         return -EBUSY;
     return fence_beside(self, device, endings, ret_fence);
 }
@@ -905,14 +899,14 @@ static int stream_record_beside(void *self, uint64_t identity, uint64_t *ret_fen
     return r;
 }
 
-/* Queries with the event's context current: this thread may have none. */
-static int ask_event_in_context(const struct event *event)
+/* Calls with the event's context current: this thread may have none. */
+static int call_in_its_context(const struct event *event, CUresult (*call)(CUevent event))
 {
     struct context_use use;
     int r = context_enter(event->context, &use);
 
     if (r == 0)
-        r = (int)REAL(cuEventQuery)(event->handle);
+        r = (int)call(event->handle);
     context_leave(&use);
     return r;
 }
@@ -925,7 +919,7 @@ static int ask_event(const struct event *event)
     if (!context_of_generation(event->context, &context))
         return -ENOENT;
     r = (int)REAL(cuEventQuery)(event->handle);
-    return driver_is_gone(r) ? ask_event_in_context(event) : r;
+    return driver_is_gone(r) ? call_in_its_context(event, REAL(cuEventQuery)) : r;
 }
 
 /*
@@ -960,7 +954,6 @@ static int query_events(const struct fence *fence)
 
 static int fence_query(SELF, uint64_t handle)
 {
-    const struct fence *fence = (const struct fence *)(uintptr_t)handle;
     struct quiet quiet;
     int r;
 
@@ -968,27 +961,27 @@ static int fence_query(SELF, uint64_t handle)
     if (!gate_fence_enter())
         return -EBUSY;
     quiet = quiet_begin();
-    r = quiet_end(&quiet, query_events(fence));
+    r = quiet_end(&quiet, query_events((const struct fence *)(uintptr_t)handle));
     gate_fence_leave();
     return r;
 }
 
-static uint64_t driver_now_ms(void)
+static uint64_t clock_ns(SELF)
 {
     struct timespec now;
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
 {
-    struct timespec pause = {
-            0, 20000}; /* 20 us first, then longer: kernels take micro- to milliseconds */
-    uint64_t end = driver_now_ms() + timeout_ms;
+    /* 20 us first, then longer: kernels take micro- to milliseconds */
+    struct timespec pause = {0, 20000};
+    uint64_t end = clock_ns(self) + timeout_ms * UINT64_C(1000000);
     int r = fence_query(self, handle);
 
-    while (r == -EAGAIN && driver_now_ms() < end) {
+    while (r == -EAGAIN && clock_ns(self) < end) {
         (void)nanosleep(&pause, NULL);
         if (pause.tv_nsec < 1000000)
             pause.tv_nsec += pause.tv_nsec / 2;
@@ -1445,14 +1438,6 @@ static int content(SELF, enum heap_kind heap, uint64_t owner, int device, enum d
     return r;
 }
 
-static uint64_t clock_ns(SELF)
-{
-    struct timespec now;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---- readers -------------------------------------------------------------------------------- */
 
 static uint64_t readers_snapshot(SELF)
@@ -1498,18 +1483,6 @@ const struct driver backend_driver = {
         .readers_passed = readers_passed,
 };
 
-/* An event that was not recorded in a capture may be waited for while one runs. */
-static int driver_wait_for(const struct event *event)
-{
-    struct context_use use;
-    int r = context_enter(event->context, &use);
-
-    if (r == 0)
-        r = (int)REAL(cuEventSynchronize)(event->handle);
-    context_leave(&use);
-    return r;
-}
-
 /*
  * Waits by an event after all the context's work, or below driver 12.5 by the driver's own wait.
  * -EBUSY: a capture runs.
@@ -1529,7 +1502,8 @@ static int wait_for_context(uint64_t generation)
     if (r == -EOPNOTSUPP)
         r = drain(generation);
     if (fence.first) {
-        r = driver_wait_for(fence.first);
+        /* while one runs, an event that was not recorded in a capture may be waited for */
+        r = call_in_its_context(fence.first, REAL(cuEventSynchronize));
         event_put(fence.first);
     }
     return quiet_end(&quiet, results_is_capture_error(r) ? -EBUSY : r);

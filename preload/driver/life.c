@@ -12,7 +12,6 @@
 
 #include "alloc/pool.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

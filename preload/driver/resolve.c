@@ -61,18 +61,14 @@ CUresult resolve_missing(void)
 
 dlsym_fn resolve_real_dlsym(void)
 {
-    /*
-     * dlsym became part of libc in 2.34, 2.2.5 and 2.17 are the first versions of x86-64 and
-     * aarch64
-     */
-    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    /* dlsym became part of libc in 2.34; 2.2.5 is the first version of x86-64 */
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
     static _Atomic(void *) found;
     void *fn = atomic_load_explicit(&found, memory_order_relaxed);
 
+    /* kedge exports no versioned dlsym, so this cannot find itself */
     for (size_t i = 0; !fn && i < sizeof versions / sizeof *versions; i++)
-        fn = dlvsym(
-                /* kedge exports no versioned dlsym, so this cannot find itself */
-                RTLD_NEXT, "dlsym", versions[i]);
+        fn = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
     atomic_store_explicit(&found, fn, memory_order_relaxed);
     return (dlsym_fn)fn;
 }
