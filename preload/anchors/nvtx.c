@@ -59,9 +59,7 @@ const char *nvtx_kept(const char *text)
     return text ? kept_text(text, strlen(text)) : NULL;
 }
 
-/*
- * ---- handles: without another tool, an interned name is its own handle ------------------------
- */
+/* ---- handles: without another tool, an interned name is its own handle ---------------------- */
 
 static const char *nvtx_text_of(const void *handle)
 {
@@ -74,9 +72,8 @@ static const char *nvtx_text_of(const void *handle)
  */
 static void *handle_for(const char *name, void *theirs)
 {
-    void *handle =
-            /* never written through */
-            nvtx_chain_makes_handles() ? theirs : (void *)(uintptr_t)name;
+    /* never written through */
+    void *handle = nvtx_chain_makes_handles() ? theirs : (void *)(uintptr_t)name;
 
     if (nvtx_chain_is_set() && handle)
         nvtx_chain_name(handle, name);

@@ -28,8 +28,8 @@ struct shadow {
 static char tool_path[PATH_MAX];
 static struct shadow shadows[LIBRARIES];
 static atomic_uint shadow_count;
-static _Atomic(struct shadow *)
-        first; /* index of the library whose functions are called; NULL = no tool has answered */
+/* the library whose functions are called; NULL = no tool has answered */
+static _Atomic(struct shadow *) first;
 
 /*
  * The library that the tool is being asked about: the tool's functions get no argument that says
@@ -79,10 +79,9 @@ static bool takes_handles(const struct shadow *shadow)
     };
     const nvtx_fn *core = shadow->slots[0];
 
-    for (unsigned i = 0; i < NVTX_SLOTS; i++) {
+    for (unsigned i = 0; i < NVTX_SLOTS; i++)
         if (__atomic_load_n(&shadow->slots[1][i], __ATOMIC_RELAXED))
             return true;
-    }
     return core[MARK_EX] || core[RANGE_START_EX] || core[RANGE_PUSH_EX];
 }
 

@@ -267,9 +267,7 @@ static int pyhost_is_true(object *answer)
     return is_true;
 }
 
-/*
- * ---- whether the program trains ---------------------------------------------------------------
- */
+/* ---- whether the program trains ------------------------------------------------------------- */
 
 static object *grad_function, *tracer_state;
 
@@ -282,10 +280,11 @@ bool pyhost_ask_grad(object *function)
     return true;
 }
 
-void pyhost_ask_tracer(object *state)
+bool pyhost_ask_tracer(object *state)
 {
     py.Py_IncRef(state);
     tracer_state = state;
+    return true;
 }
 
 /* PaddlePaddle's tracer: none while a static graph is built. */
@@ -356,9 +355,7 @@ static bool pyhost_trains(
     return pyhost_module_trains(self);
 }
 
-/*
- * ---- modules by name --------------------------------------------------------------------------
- */
+/* ---- modules by name ------------------------------------------------------------------------ */
 
 static bool names_wanted;
 
@@ -437,9 +434,7 @@ __attribute__((noinline)) static object *pyhost_call_inner(
     return result;
 }
 
-/*
- * ---- calls of watched functions ---------------------------------------------------------------
- */
+/* ---- calls of watched functions ------------------------------------------------------------- */
 
 /* The argument count of a vectorcall, without the flag in its top bit. */
 static size_t pyhost_count(size_t count)
@@ -508,9 +503,7 @@ static const vectorcall_fn watchers[][PYLOOP_SCALER + 1] = {
                 [PYLOOP_OPTIMIZER] = pyhost_paddle_optimizer},
 };
 
-/*
- * ---- watching ---------------------------------------------------------------------------------
- */
+/* ---- watching ------------------------------------------------------------------------------- */
 
 /* Whether a function is the interpreter's own. */
 static bool pyhost_is_its_own(vectorcall_fn call)
@@ -609,9 +602,7 @@ bool pyhost_watch_engine(object *engine, const char *method)
     return def == &engine_def;
 }
 
-/*
- * ---- finding the interpreter ------------------------------------------------------------------
- */
+/* ---- finding the interpreter ---------------------------------------------------------------- */
 
 enum {
     UNWANTED,

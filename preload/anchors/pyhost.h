@@ -28,7 +28,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 struct pyhost_object; /* an object of the interpreter */
 
@@ -80,9 +79,11 @@ bool pyhost_watch_function(
  */
 bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
 
-/* The function or object that says whether gradients are computed. Kept for good. */
-/* PyTorch's function; false: it is not a C function */
+/*
+ * The object that says whether gradients are computed, kept for good: PyTorch's function (false: it
+ * is not a C function), PaddlePaddle's object that has the tracer (true).
+ */
 bool pyhost_ask_grad(struct pyhost_object *function);
-void pyhost_ask_tracer(struct pyhost_object *state); /* PaddlePaddle's object that has the tracer */
+bool pyhost_ask_tracer(struct pyhost_object *state);
 
 #endif

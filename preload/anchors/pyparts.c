@@ -12,7 +12,7 @@
 static bool pyparts_watch_method(struct pyhost_object *type, const char *name,
         enum pyloop_kind kind, enum pyhost_framework framework)
 {
-    struct pyhost_object *function = type ? pyhost_in_class(type, name) : NULL;
+    struct pyhost_object *function = pyhost_in_class(type, name);
 
     return function && pyhost_watch_function(function, kind, framework);
 }
@@ -69,102 +69,6 @@ static void pyparts_watch_next(struct pyhost_object *type, enum pyhost_framework
     (void)pyparts_watch_method(type, "__next__", PYLOOP_DATA, framework);
 }
 
-/* ---- PyTorch -------------------------------------------------------------------------------- */
-
-static bool pyparts_torch_module(void)
-{
-    return pyparts_watch_method(pyhost_in_module("torch.nn.modules.module", "Module"), "_call_impl",
-            PYLOOP_FORWARD, PYHOST_TORCH);
-}
-
-static bool pyparts_torch_grad(void)
-{
-    struct pyhost_object *function = pyhost_in_module("torch", "is_grad_enabled");
-
-    return function && pyhost_ask_grad(function);
-}
-
-static bool pyparts_torch_engine(void)
-{
-    struct pyhost_object *variable = pyhost_in_module("torch.autograd", "Variable");
-    struct pyhost_object *engine = variable ? pyhost_in_class(variable, "_execution_engine") : NULL;
-
-    return engine && pyhost_watch_engine(engine, "run_backward");
-}
-
-static struct pyhost_object *pyparts_torch_optimizer(void)
-{
-    return pyhost_in_module("torch.optim.optimizer", "Optimizer");
-}
-
-static bool pyparts_torch_optimizers(void)
-{
-    struct pyhost_object *optimizer = pyparts_torch_optimizer();
-
-    if (optimizer)
-        pyparts_walk(optimizer, PYHOST_TORCH, pyparts_watch_step);
-    return optimizer;
-}
-
-/* The scaler was CUDA's own up to PyTorch 2.2. */
-static bool pyparts_torch_scaler(void)
-{
-    struct pyhost_object *scaler = pyhost_in_module("torch.amp.grad_scaler", "GradScaler");
-
-    if (!scaler)
-        scaler = pyhost_in_module("torch.cuda.amp.grad_scaler", "GradScaler");
-    return pyparts_watch_method(scaler, "_maybe_opt_step", PYLOOP_SCALER, PYHOST_TORCH);
-}
-
-static bool pyparts_torch_loader(void)
-{
-    return pyparts_watch_method(
-            pyhost_in_module("torch.utils.data.dataloader", "_BaseDataLoaderIter"), "__next__",
-            PYLOOP_DATA, PYHOST_TORCH);
-}
-
-/* ---- PaddlePaddle --------------------------------------------------------------------------- */
-
-static bool pyparts_paddle_layer(void)
-{
-    return pyparts_watch_method(
-            pyhost_in_module("paddle.nn", "Layer"), "__call__", PYLOOP_FORWARD, PYHOST_PADDLE);
-}
-
-static bool pyparts_paddle_compiled(void)
-{
-    return pyparts_watch_method(
-            pyhost_in_module("paddle.jit.dy2static.program_translator", "StaticFunction"),
-            "__call__", PYLOOP_FORWARD, PYHOST_PADDLE);
-}
-
-static bool pyparts_paddle_grad(void)
-{
-    struct pyhost_object *state = pyhost_in_module("paddle.base.framework", "global_var");
-
-    if (state)
-        pyhost_ask_tracer(state);
-    return state;
-}
-
-static bool pyparts_paddle_tensor(void)
-{
-    return pyparts_watch_method(
-            pyhost_in_module("paddle", "Tensor"), "backward", PYLOOP_BACKWARD, PYHOST_PADDLE);
-}
-
-static bool pyparts_paddle_backward(void)
-{
-    struct pyhost_object *function = pyhost_in_module("paddle.autograd", "backward");
-
-    return function && pyhost_watch_function(function, PYLOOP_BACKWARD, PYHOST_PADDLE);
-}
-
-static struct pyhost_object *pyparts_paddle_optimizer(void)
-{
-    return pyhost_in_module("paddle.optimizer", "Optimizer");
-}
-
 /* `minimize` steps, too, except where it builds part of a static graph, which pyhost.c ignores. */
 static void pyparts_watch_paddle_step(struct pyhost_object *type, enum pyhost_framework framework)
 {
@@ -172,46 +76,69 @@ static void pyparts_watch_paddle_step(struct pyhost_object *type, enum pyhost_fr
     (void)pyparts_watch_method(type, "minimize", PYLOOP_OPTIMIZER, framework);
 }
 
-static bool pyparts_paddle_optimizers(void)
-{
-    struct pyhost_object *optimizer = pyparts_paddle_optimizer();
+/* ---- single objects ------------------------------------------------------------------------- */
 
-    if (optimizer)
-        pyparts_walk(optimizer, PYHOST_PADDLE, pyparts_watch_paddle_step);
-    return optimizer;
+static bool pyparts_watch_engine(struct pyhost_object *variable)
+{
+    struct pyhost_object *engine = pyhost_in_class(variable, "_execution_engine");
+
+    return engine && pyhost_watch_engine(engine, "run_backward");
 }
 
-static bool pyparts_paddle_loaders(void)
+static bool pyparts_watch_backward(struct pyhost_object *function)
 {
-    struct pyhost_object *base =
-            pyhost_in_module("paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase");
-
-    if (base)
-        pyparts_walk(base, PYHOST_PADDLE, pyparts_watch_next);
-    return base;
+    return pyhost_watch_function(function, PYLOOP_BACKWARD, PYHOST_PADDLE);
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
+/* What is watched: a method of a class, else what one of the two functions finds. */
 static struct part {
-    bool (*look)(void);
     enum pyhost_framework framework;
+    const char *module, *name; /* of a class or a function */
+    const char *method;
+    enum pyloop_kind kind;
+    bool (*watch)(struct pyhost_object *object);
+    /* for the class and each class derived from it */
+    void (*of)(struct pyhost_object *type, enum pyhost_framework framework);
     bool is_found;
 } parts[] = {
-        {pyparts_torch_module, PYHOST_TORCH, false},
-        {pyparts_torch_engine, PYHOST_TORCH, false},
-        {pyparts_torch_grad, PYHOST_TORCH, false},
-        {pyparts_torch_optimizers, PYHOST_TORCH, false},
-        {pyparts_torch_scaler, PYHOST_TORCH, false},
-        {pyparts_torch_loader, PYHOST_TORCH, false},
-        {pyparts_paddle_layer, PYHOST_PADDLE, false},
-        {pyparts_paddle_compiled, PYHOST_PADDLE, false},
-        {pyparts_paddle_grad, PYHOST_PADDLE, false},
-        {pyparts_paddle_tensor, PYHOST_PADDLE, false},
-        {pyparts_paddle_backward, PYHOST_PADDLE, false},
-        {pyparts_paddle_optimizers, PYHOST_PADDLE, false},
-        {pyparts_paddle_loaders, PYHOST_PADDLE, false},
+        {PYHOST_TORCH, "torch.nn.modules.module", "Module", .method = "_call_impl",
+                .kind = PYLOOP_FORWARD},
+        {PYHOST_TORCH, "torch.autograd", "Variable", .watch = pyparts_watch_engine},
+        {PYHOST_TORCH, "torch", "is_grad_enabled", .watch = pyhost_ask_grad},
+        {PYHOST_TORCH, "torch.optim.optimizer", "Optimizer", .of = pyparts_watch_step},
+        {PYHOST_TORCH, "torch.amp.grad_scaler", "GradScaler", .method = "_maybe_opt_step",
+                .kind = PYLOOP_SCALER},
+        /* the scaler was CUDA's own up to PyTorch 2.2 */
+        {PYHOST_TORCH, "torch.cuda.amp.grad_scaler", "GradScaler", .method = "_maybe_opt_step",
+                .kind = PYLOOP_SCALER},
+        {PYHOST_TORCH, "torch.utils.data.dataloader", "_BaseDataLoaderIter", .method = "__next__",
+                .kind = PYLOOP_DATA},
+        {PYHOST_PADDLE, "paddle.nn", "Layer", .method = "__call__", .kind = PYLOOP_FORWARD},
+        {PYHOST_PADDLE, "paddle.jit.dy2static.program_translator", "StaticFunction",
+                .method = "__call__", .kind = PYLOOP_FORWARD},
+        {PYHOST_PADDLE, "paddle.base.framework", "global_var", .watch = pyhost_ask_tracer},
+        {PYHOST_PADDLE, "paddle", "Tensor", .method = "backward", .kind = PYLOOP_BACKWARD},
+        {PYHOST_PADDLE, "paddle.autograd", "backward", .watch = pyparts_watch_backward},
+        {PYHOST_PADDLE, "paddle.optimizer", "Optimizer", .of = pyparts_watch_paddle_step},
+        {PYHOST_PADDLE, "paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase",
+                .of = pyparts_watch_next},
 };
+
+static bool pyparts_look_for(const struct part *part)
+{
+    struct pyhost_object *found = pyhost_in_module(part->module, part->name);
+
+    if (!found)
+        return false;
+    if (part->method)
+        return pyparts_watch_method(found, part->method, part->kind, part->framework);
+    if (part->watch)
+        return part->watch(found);
+    pyparts_walk(found, part->framework, part->of);
+    return true;
+}
 
 void pyparts_look(void)
 {
@@ -222,14 +149,14 @@ void pyparts_look(void)
         is_there[i] = pyhost_has_module(modules[i]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!parts[i].is_found && is_there[parts[i].framework])
-            parts[i].is_found = parts[i].look();
+            parts[i].is_found = pyparts_look_for(&parts[i]);
 }
 
 void pyparts_look_for_classes(void)
 {
-    (void)pyparts_torch_optimizers();
-    (void)pyparts_paddle_optimizers();
-    (void)pyparts_paddle_loaders();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].of)
+            (void)pyparts_look_for(&parts[i]);
 }
 
 void pyparts_forget(void)
