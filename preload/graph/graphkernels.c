@@ -8,7 +8,6 @@
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
 #include "preload/graph/kernelnames.h"
-#include "preload/graph/launches.h"
 #include "tracker/capture/capture.h"
 
 #include <stdatomic.h>

@@ -228,9 +228,7 @@ void graphmem_launched(uint64_t exec)
     life_leave();
 }
 
-/*
- * ---- nodes, when they are added ---------------------------------------------------------------
- */
+/* ---- nodes, when they are added ------------------------------------------------------------- */
 
 int graphmem_device(const CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {

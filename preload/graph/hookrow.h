@@ -14,10 +14,11 @@
  *                does not start kedge
  * HOOKROW_END    the end of the object that is recorded under the key `recorded`, which is 0 for
  *                the driver's no-op
- * HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks (pins.h); `first` runs
- *                before the call, `then` after it, whatever `result` is. `first` forgets or sets
- *                aside the state under the handle, since the driver may give the handle to another
- *                thread before the call returns
+ * HOOKROW_OWNER  the end of `object`, of that type, which has pinned blocks under `id` (pins.h);
+ *                `first` runs before the call, `then` after it, whatever `result` is. `first`
+ *                forgets or sets aside the state under the handle, since the driver may give the
+ *                handle to another thread before the call returns
+ * HOOKROW_UNPINS the same for any call that ends pins of an owner; `take` takes them
  *
  * In a row that creates an object, `made` is the place where the driver stores it; it is valid once
  * the call has succeeded. Where kedge does not act (life_enter), a row is the real call alone.
@@ -114,17 +115,19 @@ static inline bool hookrow_again(CUresult result)
             life_leave();                                                          \
         return result;                                                             \
     }
-#define HOOKROW_OWNER(symbol, type, owner, first, then)                           \
-    CUresult symbol(type object)                                                   \
+#define HOOKROW_OWNER(symbol, type, owner, id, first, then)                       \
+    HOOKROW_UNPINS(symbol, (type object), (object),                                \
+            (pins_take(&pins, owner, id), first), owner, id, then)
+#define HOOKROW_UNPINS(symbol, params, args, take, owner, id, then)               \
+    CUresult symbol params                                                         \
     {                                                                              \
         struct pins pins = PINS_NONE(POOL_PIN_LIVE);                               \
         CUresult result;                                                           \
         if (!life_enter(SLOT_##symbol))                                            \
-            return REAL(symbol)(object);                                           \
-        pins_take(&pins, owner, (uint64_t)object);                                 \
-        first;                                                                     \
-        result = REAL(symbol)(object);                                             \
-        pins_end(&pins, result == CUDA_SUCCESS, owner, (uint64_t)object);          \
+            return REAL(symbol) args;                                              \
+        take;                                                                      \
+        result = REAL(symbol) args;                                                \
+        pins_end(&pins, result == CUDA_SUCCESS, owner, id);                        \
         then;                                                                      \
         life_leave();                                                              \
         return result;                                                             \

@@ -36,10 +36,7 @@ static bool same_record(uint32_t number, const void *key)
             && have->data == wanted->data;
 }
 
-/*
- * ---- functions that the driver runs
- * -------------------------------------------------------------------
- */
+/* ---- functions that the driver runs --------------------------------------------------------- */
 
 static void hostfn_call(const struct record *record, CUstream stream, CUresult status)
 {

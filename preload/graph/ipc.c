@@ -12,6 +12,7 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "alloc/index/granule.h"
+#include "tracker/base/ownfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +25,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SYS_pidfd_open
-#    define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#    define SYS_pidfd_getfd 438
-#endif
 
 #define PIECES_MAX 4096 /* most physical handles of one block */
 #define SEALS      (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
@@ -86,8 +80,8 @@ static uint64_t list_bytes(uint64_t count)
 struct export
 {
     uint64_t base;
-    uint64_t seq; /* seq of the allocation */
-    uint64_t context;
+    uint64_t context; /* as in struct import */
+    uint64_t seq;     /* seq of the allocation */
     struct list *list;
     uint64_t list_bytes;
     struct held list_file;
@@ -97,9 +91,9 @@ struct export
 /* An opened block, by the address that the program got. */
 struct import {
     uint64_t ptr;
+    uint64_t context;
     uint64_t opens;
     uint64_t nonce, size;
-    uint64_t context;
     uint64_t range, bytes; /* the address range */
     uint64_t mapped;       /* mapped bytes of it */
 };
@@ -135,18 +129,9 @@ static uint64_t ipc_started(int pid)
 {
     char path[32], text[1024];
     const char *at;
-    ssize_t length;
-    int fd;
 
     (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    length = read(fd, text, sizeof text - 1);
-    (void)close(fd);
-    if (length <= 0)
-        return 0;
-    text[length] = '\0';
+    text[ownfile_fill(path, text, sizeof text - 1)] = '\0';
     at = strrchr(text, ')'); /* skips the process name, which may contain any character */
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
@@ -335,8 +320,8 @@ static int make_export(const struct block_info *info, struct export *made, uint6
 int ipc_export(const struct block_info *info, CUipcMemHandle *ret_handle)
 {
     struct export made = {.base = info->base, .seq = info->alloc_seq, .context = info->owner};
-    uint64_t room =
-            info->size / GRANULE_SIZE + 2; /* the handle at either end may reach beyond the block */
+    /* the handle at either end may reach beyond the block */
+    uint64_t room = info->size / GRANULE_SIZE + 2;
     int r;
 
     if (find_export(info, ret_handle))
@@ -671,33 +656,20 @@ void ipc_freed(CUdeviceptr ptr)
         end_export(&export);
 }
 
-static bool take_export_of(uint64_t context, struct export *ret)
+/* Takes one out of a table that belongs to the context. */
+static bool ipc_take_of(struct table *table, uint64_t context, void *ret)
 {
-    struct export *at;
+    struct {
+        uint64_t key, context;
+    } * at;
 
     lock_take(&ipc_lock);
-    at = table_next(&exports, NULL);
+    at = table_next(table, NULL);
     while (at && at->context != context)
-        at = table_next(&exports, at);
+        at = table_next(table, at);
     if (at) {
-        *ret = *at;
-        (void)table_remove(&exports, at);
-    }
-    lock_drop(&ipc_lock);
-    return at != NULL;
-}
-
-static bool take_import_of(uint64_t context, struct import *ret)
-{
-    struct import *at;
-
-    lock_take(&ipc_lock);
-    at = table_next(&imports, NULL);
-    while (at && at->context != context)
-        at = table_next(&imports, at);
-    if (at) {
-        *ret = *at;
-        (void)table_remove(&imports, at);
+        memcpy(ret, at, table->bytes);
+        (void)table_remove(table, at);
     }
     lock_drop(&ipc_lock);
     return at != NULL;
@@ -710,8 +682,8 @@ void ipc_context_gone(uint64_t context)
 
     if (!atomic_load_explicit(&used, memory_order_relaxed))
         return;
-    while (take_export_of(context, &export))
+    while (ipc_take_of(&exports, context, &export))
         end_export(&export);
-    while (take_import_of(context, &import))
+    while (ipc_take_of(&imports, context, &import))
         (void)end_import(&import, false);
 }

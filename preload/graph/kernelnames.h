@@ -16,9 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-extern const char
-        /* the value of KEDGE_ANCHORS=kernel=, "" = none; set by kernelnames_list */
-        *kernelnames_patterns;
+/* the value of KEDGE_ANCHORS=kernel=, "" = none; set by kernelnames_list */
+extern const char *kernelnames_patterns;
 
 /* Once, when life starts: wildcards separated by commas; the text is kept. */
 void kernelnames_list(const char *patterns);

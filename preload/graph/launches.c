@@ -43,8 +43,8 @@ struct number {
 /* guarded by lock: */
 static struct table captures = TABLE_OF(struct number);  /* by stream */
 static struct table instances = TABLE_OF(struct number); /* by CUgraphExec */
-static struct table gone =
-        TABLE_OF(struct number); /* captures that have ended while their anchors are open */
+/* captures that have ended while their anchors are open */
+static struct table gone = TABLE_OF(struct number);
 static uint64_t capture_count, instance_count;
 
 static atomic_bool has_gone;

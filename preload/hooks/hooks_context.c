@@ -149,24 +149,24 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
         context_note(handle);
 }
 
-/* A hook for a call that ends the context `handle`; `after` runs after it. */
+/* A hook for a call that ends the context `handle`, which has work or not; `after` runs after it. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
-#define ENDS(symbol, params, args, handle, after)                                  \
+#define ENDS(symbol, params, args, handle, works, after)                           \
     CUresult symbol params                                                         \
     {                                                                              \
         bool entered = life_enter(SLOT_##symbol);                                  \
-        struct leaving ending = {0};                                                        \
+        struct leaving ending = {0};                                               \
         CUresult result;                                                           \
         if (entered)                                                               \
-            ending = hooks_context_going(handle, has_work(handle));                              \
+            ending = hooks_context_going(handle, works);                           \
         result = REAL(symbol) args;                                                \
         context_changed();                                                         \
         if (entered) {                                                             \
             after;                                                                 \
             life_leave();                                                          \
         }                                                                          \
-        launches_leave_gone();                                                         \
+        launches_leave_gone();                                                     \
         return result;                                                             \
     }
 /* A hook for a call that drops a reference; only the driver knows whether it was the last one. */
@@ -182,17 +182,19 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
             after;                                                                 \
         if (entered)                                                               \
             life_leave();                                                          \
-        launches_leave_gone();                                                         \
+        launches_leave_gone();                                                     \
         return result;                                                             \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-ENDS(cuCtxDestroy, (CUcontext context), (context), context, gone(&ending, result))
-ENDS(cuCtxDestroy_v2, (CUcontext context), (context), context, gone(&ending, result))
+ENDS(cuCtxDestroy, (CUcontext context), (context), context, has_work(context),
+        gone(&ending, result))
+ENDS(cuCtxDestroy_v2, (CUcontext context), (context), context, has_work(context),
+        gone(&ending, result))
 ENDS(cuDevicePrimaryCtxReset, (CUdevice device), (device), context_primary(device),
-        reset(&ending, result, device))
+        has_work(context_primary(device)), reset(&ending, result, device))
 ENDS(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), context_primary(device),
-        reset(&ending, result, device))
+        has_work(context_primary(device)), reset(&ending, result, device))
 /* clang-format on */
 
 static void ended_by_itself(CUcontext handle)
@@ -247,33 +249,19 @@ HOOKROW(cuGreenCtxCreate,
         (CUgreenCtx * made, CUdevResourceDesc part, CUdevice device, unsigned int flags),
         (made, part, device, flags), green_made(*made, device))
 
-static void green_gone(CUgreenCtx green)
+static void green_gone(const struct leaving *ending, CUresult result, CUgreenCtx green)
 {
+    gone(ending, result);
+    if (result != CUDA_SUCCESS)
+        return;
     context_forget_green(green);
     for (CUdevice device = 0; device < DEVICES_MAX; device++)
         if (context_primary(device))
             released(device);
 }
 
-CUresult cuGreenCtxDestroy(CUgreenCtx green)
-{
-    bool entered = life_enter(SLOT_cuGreenCtxDestroy);
-    struct leaving ending = {.handle = NULL};
-    CUresult result;
-
-    if (entered)
-        ending = hooks_context_going(context_of_green(green), true);
-    result = REAL(cuGreenCtxDestroy)(green);
-    context_changed();
-    if (entered) {
-        gone(&ending, result);
-        if (result == CUDA_SUCCESS)
-            green_gone(green);
-        life_leave();
-    }
-    launches_leave_gone();
-    return result;
-}
+ENDS(cuGreenCtxDestroy, (CUgreenCtx green), (green), context_of_green(green), true,
+        green_gone(&ending, result, green))
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 

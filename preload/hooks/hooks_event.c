@@ -15,17 +15,20 @@
 HOOKROW_LOAD(cuEventCreate, (CUevent * ret_event, unsigned int flags), (ret_event, flags),
         event_order_forget(*ret_event))
 
-CUresult cuEventDestroy(CUevent event)
-{
-    event_order_forget(event);
-    return resolve_ready() ? REAL(cuEventDestroy)(event) : resolve_missing();
-}
+/* `first` runs before the call, inside or outside of kedge. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
+/* clang-format off */
+#define AFTER(symbol, params, args, first)                                         \
+    CUresult symbol params                                                         \
+    {                                                                              \
+        if (!resolve_ready())                                                      \
+            return resolve_missing();                                              \
+        first;                                                                     \
+        return REAL(symbol) args;                                                  \
+    }
 
-CUresult cuEventDestroy_v2(CUevent event)
-{
-    event_order_forget(event);
-    return resolve_ready() ? REAL(cuEventDestroy_v2)(event) : resolve_missing();
-}
+AFTER(cuEventDestroy, (CUevent event), (event), event_order_forget(event))
+AFTER(cuEventDestroy_v2, (CUevent event), (event), event_order_forget(event))
 
 /* ---- records, and waits for them ------------------------------------------------------------ */
 
@@ -37,8 +40,6 @@ static bool covers_with(unsigned flags)
     return flags == 0;
 }
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
-/* clang-format off */
 #define RECORD(symbol, args, covers, on_stream, per_thread)                        \
     {                                                                              \
         bool is_full = covers;                                                     \
@@ -86,18 +87,9 @@ RECORDS_ALL(cuGreenCtxRecordEvent, (CUgreenCtx context, CUevent event), (context
 WAITS(cuStreamWaitEvent, false)
 WAITS(cuStreamWaitEvent_ptsz, true)
 
-/*
- * ---- records that kedge does not see ----------------------------------------------------------
- */
+/* ---- records that kedge does not see -------------------------------------------------------- */
 
-#define ENDS(symbol, params, args)                                                 \
-    CUresult symbol params                                                         \
-    {                                                                              \
-        if (!resolve_ready())                                                      \
-            return resolve_missing();                                              \
-        event_order_end();                                                              \
-        return REAL(symbol) args;                                                  \
-    }
+#define ENDS(symbol, params, args) AFTER(symbol, params, args, event_order_end())
 
 ENDS(cuIpcGetEventHandle, (CUipcEventHandle *ret_handle, CUevent event), (ret_handle, event))
 ENDS(cuIpcOpenEventHandle, (CUevent *ret_event, CUipcEventHandle handle), (ret_event, handle))

@@ -426,21 +426,20 @@ SET_EXEC_WITH(cuGraphExecNodeSetParams,
 CUresult cuGraphDestroyNode(CUgraphNode node)
 {
     struct pins pins = PINS_NONE(POOL_PIN_GRAPH);
+    uint64_t key = hooks_graph_key(node);
     uint64_t graph;
     CUresult result;
 
     if (!life_enter(SLOT_cuGraphDestroyNode))
         return REAL(cuGraphDestroyNode)(node);
-    graph = graphnodes_graph(hooks_graph_key(node));
+    graph = graphnodes_graph(key);
     if (graph)
-        pins_take_parts(
-                &pins, PINS_OF_GRAPH, graph, hooks_graph_key(node), hooks_graph_key(node) + 1, -1);
-    graphnodes_node_gone(
-            /* before the call: the handle may be reused for another node at once */
-            hooks_graph_key(node));
+        pins_take_parts(&pins, PINS_OF_GRAPH, graph, key, key + 1, -1);
+    /* before the call: the handle may be reused for another node at once */
+    graphnodes_node_gone(key);
     result = REAL(cuGraphDestroyNode)(node);
     if (result != CUDA_SUCCESS)
-        graphnodes_note(graph, hooks_graph_key(node));
+        graphnodes_note(graph, key);
     pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_GRAPH, graph);
     life_leave();
     return result;
@@ -628,10 +627,10 @@ UPDATES(cuGraphExecUpdate_v2,
  * An instance may be destroyed while a launch of it runs: blocks that it kept are reused after a
  * fence, like any freed block.
  */
-HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH,
+HOOKROW_OWNER(cuGraphDestroy, CUgraph, PINS_OF_GRAPH, hooks_graph_key(object),
         (graphnodes_gone(hooks_graph_key(object)), move_known(hooks_graph_key(object), hooks_graph_key(&pins) | 1)),
         set_aside(hooks_graph_key(object), hooks_graph_key(&pins) | 1, result == CUDA_SUCCESS))
-HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC,
+HOOKROW_OWNER(cuGraphExecDestroy, CUgraphExec, PINS_OF_EXEC, hooks_graph_key(object),
         move_known(hooks_graph_key(object), hooks_graph_key(&pins) | 1),
         set_aside(hooks_graph_key(object), hooks_graph_key(&pins) | 1, result == CUDA_SUCCESS))
 HOOKROW(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int is_on),

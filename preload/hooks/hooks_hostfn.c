@@ -7,8 +7,7 @@
  */
 #include "preload/driver/contexts.h"
 #include "preload/driver/hostwait.h"
-#include "preload/driver/life.h"
-#include "preload/driver/resolve.h"
+#include "preload/graph/hookrow.h"
 #include "preload/graph/hostfn.h"
 
 /* ---- in a stream ---------------------------------------------------------------------------- */
@@ -71,10 +70,10 @@ CALLBACK(cuStreamAddCallback_ptsz, true)
 /* ---- as a node ------------------------------------------------------------------------------ */
 
 /* clang-format off */
-#define NODE(symbol, params, args, type)                                              \
+#define NODE(symbol, params, args)                                                    \
     CUresult symbol params                                                            \
     {                                                                                 \
-        type copy;                                                                    \
+        CUDA_HOST_NODE_PARAMS copy;                                                   \
         hostwait_in_graph();                                                          \
         CUresult result = resolve_ready() ? REAL(symbol) args : resolve_missing();    \
         if (life_enter(SLOT_##symbol))                                                \
@@ -85,31 +84,22 @@ CALLBACK(cuStreamAddCallback_ptsz, true)
 NODE(cuGraphAddHostNode,
         (CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *deps, size_t count,
                 const CUDA_HOST_NODE_PARAMS *host),
-        (ret_node, graph, deps, count, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+        (ret_node, graph, deps, count, hostfn_host_node(host, &copy)))
 NODE(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
-        (node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+        (node, hostfn_host_node(host, &copy)))
 NODE(cuGraphExecHostNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *host),
-        (exec, node, hostfn_host_node(host, &copy)), CUDA_HOST_NODE_PARAMS)
+        (exec, node, hostfn_host_node(host, &copy)))
 /* clang-format on */
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-CUresult cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *ret_params)
+static void node_told(CUgraphNodeParams *params)
 {
-    CUresult result =
-            resolve_ready() ? REAL(cuGraphNodeGetParams)(node, ret_params) : resolve_missing();
-
-    if (result == CUDA_SUCCESS && ret_params && ret_params->type == CU_GRAPH_NODE_TYPE_HOST)
-        hostfn_original(&ret_params->host);
-    return result;
+    if (params->type == CU_GRAPH_NODE_TYPE_HOST)
+        hostfn_original(&params->host);
 }
 
-CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *ret_params)
-{
-    CUresult result =
-            resolve_ready() ? REAL(cuGraphHostNodeGetParams)(node, ret_params) : resolve_missing();
-
-    if (result == CUDA_SUCCESS && ret_params)
-        hostfn_original(ret_params);
-    return result;
-}
+HOOKROW_LOAD(cuGraphNodeGetParams, (CUgraphNode node, CUgraphNodeParams *made), (node, made),
+        node_told(made))
+HOOKROW_LOAD(cuGraphHostNodeGetParams, (CUgraphNode node, CUDA_HOST_NODE_PARAMS *made),
+        (node, made), hostfn_original(made))

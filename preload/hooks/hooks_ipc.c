@@ -15,7 +15,6 @@
 #include "preload/driver/session.h"
 #include "preload/graph/hookrow.h"
 #include "preload/graph/ipc.h"
-#include "preload/hints/argcheck.h"
 #include "preload/hints/hints_run.h"
 #include "preload/hints/hit.h"
 #include "preload/hints/pins.h"
@@ -323,9 +322,8 @@ static CUresult retain_of_ours(
 
     if (hooks_ipc_is_gone(info) || ipc_shows(info)) /* natively memory without a handle */
         return CUDA_ERROR_INVALID_VALUE;
-    if (info->heap
-            /* so is memory of a pool: the driver answers as for an address without a mapping */
-            == HEAP_MAPPED)
+    /* so is memory of a pool: the driver answers as for an address without a mapping */
+    if (info->heap == HEAP_MAPPED)
         return REAL(cuMemRetainAllocationHandle)(ret_handle, NULL);
     hint_off(info, call);
     if (pins_collect(&pins, (devptr_t)(uintptr_t)address, 1, TOUCH_POINTER, call))

@@ -135,8 +135,8 @@ NAMES(cuTexObjectCreate, POOL_PIN_LIVE,
 NAMES(cuSurfObjectCreate, POOL_PIN_LIVE, (CUsurfObject *made, const CUDA_RESOURCE_DESC *resource),
         (made, resource), resource_touches(&pins, resource, __func__),
         described(&pins, result, PINS_OF_SURFACE, made))
-HOOKROW_OWNER(cuTexObjectDestroy, CUtexObject, PINS_OF_TEXTURE, (void)0, (void)0)
-HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, (void)0, (void)0)
+HOOKROW_OWNER(cuTexObjectDestroy, CUtexObject, PINS_OF_TEXTURE, object, (void)0, (void)0)
+HOOKROW_OWNER(cuSurfObjectDestroy, CUsurfObject, PINS_OF_SURFACE, object, (void)0, (void)0)
 /* clang-format on */
 
 /* ---- multicast ------------------------------------------------------------------------------ */
@@ -182,59 +182,24 @@ NAMES(cuLogicalEndpointBindAddr, POOL_PIN_SHOWN,
         pins_settle(
                 &pins, result == CUDA_SUCCESS, PINS_OF_ENDPOINT, endpoint_key(endpoint), offset))
 
-CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId endpoint)
-{
-    struct pins pins = PINS_NONE(POOL_PIN_SHOWN);
-    CUresult result;
+HOOKROW_OWNER(cuLogicalEndpointDestroy, CUlogicalEndpointId, PINS_OF_ENDPOINT, endpoint_key(object),
+        (void)0, (void)0)
 
-    if (!life_enter(SLOT_cuLogicalEndpointDestroy))
-        return REAL(cuLogicalEndpointDestroy)(endpoint);
-    pins_take(&pins, PINS_OF_ENDPOINT, endpoint_key(endpoint));
-    result = REAL(cuLogicalEndpointDestroy)(endpoint);
-    pins_end(&pins, result == CUDA_SUCCESS, PINS_OF_ENDPOINT, endpoint_key(endpoint));
-    life_leave();
-    return result;
-}
-
-/*
- * ---- binds by handle, and unbinds -------------------------------------------------------------
- */
+/* ---- binds by handle, and unbinds ----------------------------------------------------------- */
 
 /*
  * Binds a handle that the program retained from a block of kedge: the object relies on the block
  * also after the handle's release.
  */
-/* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define BINDS(symbol, params, args, owner, object, part)                                        \
-    CUresult symbol params                                                                      \
-    {                                                                                           \
-        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);                                           \
-        CUresult result;                                                                        \
-        if (!life_enter(SLOT_##symbol))                                                         \
-            return REAL(symbol) args;                                                           \
-        pins_copy(&pins, PINS_OF_HANDLE, mem_handle);                                           \
-        result = REAL(symbol) args;                                                             \
-        if (hookrow_again(result))                                                              \
-            result = REAL(symbol) args;                                                         \
-        pins_settle(&pins, result == CUDA_SUCCESS, owner, object, part);                        \
-        life_leave();                                                                           \
-        return result;                                                                          \
-    }
+    NAMES(symbol, POOL_PIN_SHOWN, params, args,                                                 \
+            (pins_copy(&pins, PINS_OF_HANDLE, mem_handle), false),                              \
+            pins_settle(&pins, result == CUDA_SUCCESS, owner, object, part))
 #define UNBINDS(symbol, params, args, owner, object, offset)                                    \
-    CUresult symbol params                                                                      \
-    {                                                                                           \
-        struct pins pins = PINS_NONE(POOL_PIN_SHOWN);                                           \
-        CUresult result;                                                                        \
-        if (!life_enter(SLOT_##symbol))                                                         \
-            return REAL(symbol) args;                                                           \
-        pins_take_parts(&pins, owner, object, offset, (uint64_t)(offset) + size, device);       \
-        result = REAL(symbol) args;                                                             \
-        pins_end(&pins, result == CUDA_SUCCESS, owner, object);                                 \
-        life_leave();                                                                           \
-        return result;                                                                          \
-    }
-/* NOLINTEND(bugprone-macro-parentheses) */
+    HOOKROW_UNPINS(symbol, params, args,                                                        \
+            pins_take_parts(&pins, owner, object, offset, (uint64_t)(offset) + size, device),   \
+            owner, object, (void)0)
 
 BINDS(cuMulticastBindMem,
         (CUmemGenericAllocationHandle mc_handle, size_t mc_offset,

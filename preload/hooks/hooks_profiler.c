@@ -26,26 +26,22 @@ static void profiler_started(void)
         source_end(range); /* another thread was first */
 }
 
-CUresult cuProfilerStart(void)
+static void profiler_stopped(void)
 {
-    bool entered = life_enter(SLOT_cuProfilerStart);
-    CUresult result = REAL(cuProfilerStart)();
-
-    if (entered)
-        life_leave();
-    if (result == CUDA_SUCCESS)
-        profiler_started();
-    return result;
+    source_end(atomic_exchange(&open_range, 0));
 }
 
-CUresult cuProfilerStop(void)
-{
-    bool entered = life_enter(SLOT_cuProfilerStop);
-    CUresult result = REAL(cuProfilerStop)();
+#define CALLED(symbol, then)                      \
+    CUresult symbol(void)                         \
+    {                                             \
+        bool entered = life_enter(SLOT_##symbol); \
+        CUresult result = REAL(symbol)();         \
+        if (entered)                              \
+            life_leave();                         \
+        if (result == CUDA_SUCCESS)               \
+            then;                                 \
+        return result;                            \
+    }
 
-    if (entered)
-        life_leave();
-    if (result == CUDA_SUCCESS)
-        source_end(atomic_exchange(&open_range, 0));
-    return result;
-}
+CALLED(cuProfilerStart, profiler_started())
+CALLED(cuProfilerStop, profiler_stopped())

@@ -16,10 +16,7 @@
 
 /* clang-format off */
 
-/*
- * ---- host memory: allocated by the driver, or the program's own and registered
- * --------------------
- */
+/* ---- host memory: allocated by the driver, or the program's own and registered -------------- */
 
 HOOKROW_MADE(cuMemHostAlloc, (void **made, size_t size, unsigned int flags), (made, size, flags),
         HOST, (uintptr_t)*made, size)
@@ -32,10 +29,7 @@ HOOKROW_MADE(cuMemHostRegister_v2, (void *ptr, size_t size, unsigned int flags),
         REGISTERED, (uintptr_t)ptr, size)
 HOOKROW_END(cuMemHostUnregister, (void *ptr), (ptr), (uintptr_t)ptr)
 
-/*
- * ---- memory of other interfaces
- * -------------------------------------------------------------------
- */
+/* ---- memory of other interfaces ------------------------------------------------------------- */
 
 HOOKROW_MADE(cuImportExternalMemory,
         (CUexternalMemory *made, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *desc), (made, desc),
@@ -52,10 +46,7 @@ HOOKROW_MADE(cuExternalMemoryGetMappedMipmappedArray,
 HOOKROW_END(cuDestroyExternalMemory, (CUexternalMemory memory), (memory),
         hookrow_key(MEMCLASS_EXTERNAL, memory))
 
-/*
- * ---- arrays: opaque device memory, under its handle
- * -----------------------------------------------
- */
+/* ---- arrays: opaque device memory, under its handle ----------------------------------------- */
 
 HOOKROW_ROOM(cuArrayCreate_v2, (CUarray *made, const CUDA_ARRAY_DESCRIPTOR *desc), (made, desc),
         arrays_least_flat(desc), dispatch_device(), arrays_made_flat(*made, desc))
@@ -91,10 +82,7 @@ HOOKROW_ROOM(cuMipmappedArrayCreate,
 ARRAY_END(cuArrayDestroy, CUarray)
 ARRAY_END(cuMipmappedArrayDestroy, CUmipmappedArray)
 
-/*
- * ---- addresses: no memory
- * -------------------------------------------------------------------------
- */
+/* ---- addresses: no memory ------------------------------------------------------------------- */
 
 HOOKROW(cuMemAddressReserve,
         (CUdeviceptr *made, size_t size, size_t alignment, CUdeviceptr ptr, unsigned long long flags),
@@ -103,10 +91,7 @@ HOOKROW(cuMemAddressReserve,
 HOOKROW_END(cuMemAddressFree, (CUdeviceptr ptr, size_t size), (ptr, size),
         ptr ? dispatch_key(MEMCLASS_VIRTUAL, ptr) : 0)
 
-/*
- * ---- memory nodes of graphs, and the driver's pool behind them
- * ------------------------------------
- */
+/* ---- memory nodes of graphs, and the driver's pool behind them ------------------------------ */
 
 HOOKROW_ROOM(cuGraphAddMemAllocNode,
         (CUgraphNode *made, CUgraph graph, const CUgraphNode *dependencies, size_t count,

@@ -16,7 +16,7 @@
  * just became known, another stream); it then returns false, and there is nothing to end. Between
  * begin and end the thread is inside kedge.
  *
- * SUBMIT writes one hook; SUBMIT_PTDS and SUBMIT_PTSZ also that of the per-thread form. `check`
+ * SUBMIT_PTDS and SUBMIT_PTSZ write two hooks: the second is that of the per-thread form. `check`
  * returns true if the call must not be made. _PTSZ takes the stream from a parameter of that name.
  * SUBMIT_FIRST adds a step for a submission that is not idle, still outside of kedge: `first`
  * returns true if it has begun what submit_event_end ends.
@@ -117,9 +117,6 @@ void submit_go_on(void);
 #define SUBMIT_NOW(symbol, params, args, check, per_thread)                        \
     ON_STREAM(symbol, params, NULL, per_thread,                                    \
             SUBMIT_BODY(symbol, args, false, check, SUBMIT_NO_STREAM, per_thread))
-#define SUBMIT(symbol, params, args, check)                                        \
-    CUresult symbol params                                                         \
-    SUBMIT_BODY(symbol, args, false, check, SUBMIT_NO_STREAM, false)
 #define SUBMIT_PTDS(symbol, params, args, check)                                   \
     SUBMIT_NOW(symbol, params, args, check, false)                                 \
     SUBMIT_NOW(symbol##_ptds, params, args, check, true)
