@@ -49,7 +49,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- the first CUDA call -------------------------------------------------------------------- */
 

@@ -15,11 +15,7 @@
 #include "preload/hints/pins.h"
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
-#include "tracker/python/pystack.h"
 #include "tracker/where/where.h"
-
-#include <errno.h>
-#include <stdio.h>
 
 static inline __attribute__((always_inline)) void note_use(
         devptr_t ptr, uint64_t size, enum touch how)

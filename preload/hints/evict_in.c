@@ -23,10 +23,7 @@ enum {
     DATA_PART = 4096,      /* bytes per step */
 };
 
-/*
- * ---- addresses of blocks that may be evicted
- * -------------------------------------------------------
- */
+/* ---- addresses of blocks that may be evicted ------------------------------------------------ */
 
 /*
  * All blocks that an evict hint ever matched lie between these two: a word outside them needs no
@@ -224,10 +221,7 @@ CUresult evict_in_pinned(struct evict_in *bring, devptr_t ptr, uint64_t size)
     return evict_in_ready_slowly(bring);
 }
 
-/*
- * ---- blocks to bring in later
- * ---------------------------------------------------------------------------
- */
+/* ---- blocks to bring in later --------------------------------------------------------------- */
 
 enum {
     OWED_MAX = 64,

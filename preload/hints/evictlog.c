@@ -84,10 +84,7 @@ void evictlog_end(void)
                 evictlog_tell_step(&step, true);
 }
 
-/*
- * ---- blocks that stay in
- * --------------------------------------------------------------------------
- */
+/* ---- blocks that stay in -------------------------------------------------------------------- */
 
 struct reason {
     enum format_kept_why why;
@@ -137,10 +134,7 @@ void evictlog_pinned(const struct block_info *info, enum format_kept_why why)
     tell_kept(info, &reason);
 }
 
-/*
- * ---- calls whose blocks do not fit
- * ----------------------------------------------------------------------
- */
+/* ---- calls whose blocks do not fit ---------------------------------------------------------- */
 
 void evictlog_short(const struct pool_short *lacks)
 {

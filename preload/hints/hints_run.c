@@ -7,6 +7,7 @@
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
 #include "preload/hints/pynamed.h"
+#include "tracker/base/ownfile.h"
 #include "tracker/capture/capture.h"
 #include "tracker/hints/hintfile.h"
 #include "tracker/stacks/intern.h"
@@ -14,10 +15,8 @@
 #include "tracker/where/where.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,16 +33,8 @@ static struct receipt proven;
 /* The arguments of this process, joined by blanks and cut at `size`. */
 static void read_arguments(char *ret_text, size_t size)
 {
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    size_t used = 0;
-    ssize_t n = 1;
+    size_t used = ownfile_fill("/proc/self/cmdline", ret_text, size - 1);
 
-    while (fd >= 0 && n > 0 && used + 1 < size) {
-        n = read(fd, ret_text + used, size - 1 - used);
-        used += n > 0 ? (size_t)n : 0;
-    }
-    if (fd >= 0)
-        (void)close(fd);
     while (used > 0 && ret_text[used - 1] == '\0')
         used--;
     for (size_t i = 0; i < used; i++)

@@ -5,7 +5,6 @@
 #include "preload/driver/contexts.h"
 #include "preload/driver/reach.h"
 #include "preload/driver/session.h"
-#include "preload/hints/argcheck.h"
 #include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/graphnodes.h"
@@ -125,16 +124,9 @@ static void note_uses(struct pins *pins, const struct pins_entry *before, devptr
         uses_shown(lo, len);
         return;
     }
-    while (range) {
-        devptr_t next = usemap_end(range);
-
+    for (; range; range = usemap_next(range, &lo, end))
         if (!has_base(pins->first, before, range->lo))
             note_base(pins, range->lo, how == TOUCH_INSIDE);
-        if (next >= end || next <= lo)
-            return;
-        lo = next;
-        range = usemap_first(lo, end - lo);
-    }
 }
 
 /* From here on the block is not evicted, if its hint would do that. */

@@ -12,7 +12,6 @@
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
 
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,8 +27,8 @@ void _exit(int status);
 void _Exit(int status);
 /* NOLINTEND(readability-redundant-declaration,bugprone-reserved-identifier) */
 
-static exit_function
-        exit_real; /* fixed by the constructor, before the program's first instruction */
+/* fixed by the constructor, before the program's first instruction */
+static exit_function exit_real;
 
 __attribute__((constructor)) static void exit_find(void)
 {

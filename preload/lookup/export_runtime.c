@@ -67,9 +67,7 @@ FREES(cudaFreeAsync, (void *ptr, CUstream stream), (ptr, stream))
 FREES(cudaFreeAsync_ptsz, (void *ptr, CUstream stream), (ptr, stream))
 /* clang-format on */
 
-/*
- * ---- the loader's exports (export_dlopen.c) -----------------------------------------------------
- */
+/* ---- the loader's exports (export_dlopen.c) ------------------------------------------------- */
 
 void export_deepbind(void)
 {

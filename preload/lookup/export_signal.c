@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 
 #pragma GCC visibility push(default)
 

@@ -16,7 +16,6 @@
 #include "preload/driver/reach.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
-#include "preload/hints/argcheck.h"
 #include "preload/hints/evict_in.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/hints_run.h"
