@@ -95,34 +95,36 @@ static bool pyparts_watch_backward(struct pyhost_object *function)
 /* What is watched: a method of a class, else what one of the two functions finds. */
 static struct part {
     enum pyhost_framework framework;
+    enum pyloop_kind kind;     /* of the method */
     const char *module, *name; /* of a class or a function */
     const char *method;
-    enum pyloop_kind kind;
     bool (*watch)(struct pyhost_object *object);
     /* for the class and each class derived from it */
     void (*of)(struct pyhost_object *type, enum pyhost_framework framework);
     bool is_found;
 } parts[] = {
-        {PYHOST_TORCH, "torch.nn.modules.module", "Module", .method = "_call_impl",
-                .kind = PYLOOP_FORWARD},
-        {PYHOST_TORCH, "torch.autograd", "Variable", .watch = pyparts_watch_engine},
-        {PYHOST_TORCH, "torch", "is_grad_enabled", .watch = pyhost_ask_grad},
-        {PYHOST_TORCH, "torch.optim.optimizer", "Optimizer", .of = pyparts_watch_step},
-        {PYHOST_TORCH, "torch.amp.grad_scaler", "GradScaler", .method = "_maybe_opt_step",
-                .kind = PYLOOP_SCALER},
+        {PYHOST_TORCH, PYLOOP_FORWARD, "torch.nn.modules.module", "Module", .method = "_call_impl"},
+        {PYHOST_TORCH, PYLOOP_NONE, "torch.autograd", "Variable", .watch = pyparts_watch_engine},
+        {PYHOST_TORCH, PYLOOP_NONE, "torch", "is_grad_enabled", .watch = pyhost_ask_grad},
+        {PYHOST_TORCH, PYLOOP_NONE, "torch.optim.optimizer", "Optimizer", .of = pyparts_watch_step},
+        {PYHOST_TORCH, PYLOOP_SCALER, "torch.amp.grad_scaler", "GradScaler",
+                .method = "_maybe_opt_step"},
         /* the scaler was CUDA's own up to PyTorch 2.2 */
-        {PYHOST_TORCH, "torch.cuda.amp.grad_scaler", "GradScaler", .method = "_maybe_opt_step",
-                .kind = PYLOOP_SCALER},
-        {PYHOST_TORCH, "torch.utils.data.dataloader", "_BaseDataLoaderIter", .method = "__next__",
-                .kind = PYLOOP_DATA},
-        {PYHOST_PADDLE, "paddle.nn", "Layer", .method = "__call__", .kind = PYLOOP_FORWARD},
-        {PYHOST_PADDLE, "paddle.jit.dy2static.program_translator", "StaticFunction",
-                .method = "__call__", .kind = PYLOOP_FORWARD},
-        {PYHOST_PADDLE, "paddle.base.framework", "global_var", .watch = pyhost_ask_tracer},
-        {PYHOST_PADDLE, "paddle", "Tensor", .method = "backward", .kind = PYLOOP_BACKWARD},
-        {PYHOST_PADDLE, "paddle.autograd", "backward", .watch = pyparts_watch_backward},
-        {PYHOST_PADDLE, "paddle.optimizer", "Optimizer", .of = pyparts_watch_paddle_step},
-        {PYHOST_PADDLE, "paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase",
+        {PYHOST_TORCH, PYLOOP_SCALER, "torch.cuda.amp.grad_scaler", "GradScaler",
+                .method = "_maybe_opt_step"},
+        {PYHOST_TORCH, PYLOOP_DATA, "torch.utils.data.dataloader", "_BaseDataLoaderIter",
+                .method = "__next__"},
+        {PYHOST_PADDLE, PYLOOP_FORWARD, "paddle.nn", "Layer", .method = "__call__"},
+        {PYHOST_PADDLE, PYLOOP_FORWARD, "paddle.jit.dy2static.program_translator", "StaticFunction",
+                .method = "__call__"},
+        {PYHOST_PADDLE, PYLOOP_NONE, "paddle.base.framework", "global_var",
+                .watch = pyhost_ask_tracer},
+        {PYHOST_PADDLE, PYLOOP_BACKWARD, "paddle", "Tensor", .method = "backward"},
+        {PYHOST_PADDLE, PYLOOP_NONE, "paddle.autograd", "backward",
+                .watch = pyparts_watch_backward},
+        {PYHOST_PADDLE, PYLOOP_NONE, "paddle.optimizer", "Optimizer",
+                .of = pyparts_watch_paddle_step},
+        {PYHOST_PADDLE, PYLOOP_NONE, "paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase",
                 .of = pyparts_watch_next},
 };
 
