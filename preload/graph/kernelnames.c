@@ -75,8 +75,9 @@ static uint64_t kernelnames_ask(CUfunction function)
     return name ? UNNAMED : UNKNOWN;
 }
 
-static uint64_t kernelnames_known(uint64_t key)
+uint32_t kernelnames_of(CUfunction function, bool *ret_is_known)
 {
+    uint64_t key = (uint64_t)(uintptr_t)function;
     struct kernelname *entry;
     uint64_t name;
 
@@ -84,15 +85,6 @@ static uint64_t kernelnames_known(uint64_t key)
     entry = table_find(&kernels, key);
     name = entry ? entry->name : 0;
     lock_drop(&lock);
-    return name;
-}
-
-uint32_t kernelnames_of(CUfunction function, bool *ret_is_known)
-{
-    uint64_t key = (uint64_t)(uintptr_t)function;
-    uint64_t name = kernelnames_known(key);
-    struct kernelname *entry;
-
     if (name == 0) {
         name = kernelnames_ask(function);
         lock_take(&lock);

@@ -57,15 +57,18 @@ static _Atomic uint32_t labels;
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
-static void number_put(struct table *table, uint64_t handle, uint64_t *count)
+/* 0 = no memory. */
+static uint64_t number_put(struct table *table, uint64_t handle, uint64_t *count)
 {
     struct number *entry;
+    uint64_t number = 0;
 
     lock_take(&lock);
     entry = table_add(table, handle);
     if (entry)
-        entry->number = ++*count;
+        number = entry->number = ++*count;
     lock_drop(&lock);
+    return number;
 }
 
 /* 0 = unknown. */
@@ -144,12 +147,8 @@ static uint32_t launches_group_of(uint64_t number)
 void launches_capture_begins(uint64_t stream)
 {
     char name[NAME_ROOM] = "capture:later";
-    uint64_t number;
+    uint64_t number = wants_graphs ? number_put(&captures, stream, &capture_count) : 0;
 
-    if (!wants_graphs)
-        return;
-    number_put(&captures, stream, &capture_count);
-    number = number_get(&captures, stream, false);
     if (number == 0)
         return;
     if (number <= LAUNCHES_CAPTURES_MAX)
@@ -219,7 +218,7 @@ static bool is_captured(CUstream stream, bool per_thread)
 void launches_made(uint64_t exec)
 {
     if (wants_launches)
-        number_put(&instances, exec, &instance_count);
+        (void)number_put(&instances, exec, &instance_count);
 }
 
 void launches_gone(uint64_t exec)

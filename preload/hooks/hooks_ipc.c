@@ -187,7 +187,8 @@ HOOKROW(cuMemPoolImportPointer,
         (CUdeviceptr * made, CUmemoryPool mempool, CUmemPoolPtrExportData *data),
         (made, mempool, data), imported(*made))
 
-static void opened(devptr_t ptr)
+/* Counts one more open of the address; true: it is the first. */
+static bool note_open(devptr_t ptr)
 {
     struct import *known;
     bool is_new;
@@ -196,8 +197,7 @@ static void opened(devptr_t ptr)
     known = table_add(&imports, ptr);
     is_new = known && known->opens++ == 0;
     lock_drop(&imports_lock);
-    if (is_new)
-        imported(ptr);
+    return is_new;
 }
 
 /* The number of opens of the address before this close; it is now one less. */
@@ -213,18 +213,6 @@ static uint64_t closing(devptr_t ptr)
         (void)table_remove(&imports, known);
     lock_drop(&imports_lock);
     return opens;
-}
-
-/* The driver refused to close it. */
-static void still_open(devptr_t ptr)
-{
-    struct import *known;
-
-    lock_take(&imports_lock);
-    known = table_add(&imports, ptr);
-    if (known)
-        known->opens++;
-    lock_drop(&imports_lock);
 }
 
 #define LAZY_PEERS 1u /* CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag that exists */
@@ -257,8 +245,8 @@ static bool open_mapped(
             result = REAL(symbol)(made, handle, flags);                           \
             if (entered && hookrow_again(result))                                 \
                 result = REAL(symbol)(made, handle, flags);                       \
-            if (entered && result == CUDA_SUCCESS)                                \
-                opened(*made);                                                    \
+            if (entered && result == CUDA_SUCCESS && note_open(*made))            \
+                imported(*made);                                                  \
         }                                                                         \
         if (entered)                                                              \
             life_leave();                                                         \
@@ -298,7 +286,7 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr ptr)
         end = dispatch_end(ptr);
     result = REAL(cuIpcCloseMemHandle)(ptr);
     if (opens > 0 && result != CUDA_SUCCESS)
-        still_open(ptr);
+        (void)note_open(ptr);
     dispatch_ended(&end, (int)result);
     if (entered)
         life_leave();

@@ -111,14 +111,16 @@ static void take_alias_locked(uint64_t number)
         (void)table_remove(&vmm_aliases, alias);
 }
 
-static void give_alias_locked(uint64_t number, uint64_t handle)
+/* False: no memory to note it. */
+static bool give_alias_locked(uint64_t number, uint64_t handle)
 {
     struct alias *alias = number != handle ? table_add(&vmm_aliases, number) : NULL;
 
-    if (!alias)
-        return;
-    alias->meant = handle;
-    alias->references++;
+    if (alias) {
+        alias->meant = handle;
+        alias->references++;
+    }
+    return alias || number == handle;
 }
 
 /* Removes one reference or mapping. */
@@ -149,7 +151,7 @@ static void give_hold_locked(const struct vmm_taken *taken)
     if (taken->is_last)
         known->is_unsized = taken->is_unsized;
     if (taken->what == HOLD_REFERENCE)
-        give_alias_locked(taken->number, taken->handle);
+        (void)give_alias_locked(taken->number, taken->handle);
 }
 
 static void give_place_locked(const struct vmm_taken *taken)
@@ -218,32 +220,26 @@ static int hooks_vmm_device_of(const CUmemAllocationProp *prop)
     return prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? prop->location.id : -1;
 }
 
-static void made_for(uint64_t handle, uint64_t size, int device)
+static void hooks_vmm_made(enum memclass memclass, uint64_t handle, uint64_t size, int device)
 {
     if (note_handle(handle, false))
-        dispatch_made(
-                device >= 0 ? MEMCLASS_VMM : MEMCLASS_HOST, hooks_vmm_key_of(handle), size, device);
+        dispatch_made(memclass, hooks_vmm_key_of(handle), size, device);
 }
 
 HOOKROW_ROOM(cuMemCreate,
         (CUmemGenericAllocationHandle * made, size_t size, const CUmemAllocationProp *prop,
                 unsigned long long flags),
         (made, size, prop, flags), size, hooks_vmm_device_of(prop),
-        made_for(*made, size, hooks_vmm_device_of(prop)))
+        hooks_vmm_made(hooks_vmm_device_of(prop) >= 0 ? MEMCLASS_VMM : MEMCLASS_HOST, *made, size,
+                hooks_vmm_device_of(prop)))
 
 HOOKROW(cuMemImportFromShareableHandle,
         (CUmemGenericAllocationHandle * made, void *os_handle, CUmemAllocationHandleType type),
         (made, os_handle, type), (void)note_handle(*made, true))
 
 /* An address space over memory that is counted where it was allocated. */
-static void multicast_made(uint64_t handle, uint64_t size)
-{
-    if (note_handle(handle, false))
-        dispatch_made(MEMCLASS_MULTICAST, hooks_vmm_key_of(handle), size, -1);
-}
-
 HOOKROW(cuMulticastCreate, (CUmemGenericAllocationHandle * made, const CUmulticastObjectProp *prop),
-        (made, prop), multicast_made(*made, prop->size))
+        (made, prop), hooks_vmm_made(MEMCLASS_MULTICAST, *made, prop->size, -1))
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
@@ -405,19 +401,11 @@ void vmm_retained(uint64_t handle, devptr_t ptr)
 {
     const struct mapping *mapping;
     struct handle *known;
-    struct alias *alias = NULL;
 
     lock_take(&vmm_lock);
     mapping = around_locked(ptr);
     known = mapping ? table_find(&vmm_handles, mapping->handle) : NULL;
-    if (known && known->handle != handle) {
-        alias = table_add(&vmm_aliases, handle);
-        if (alias) {
-            alias->meant = known->handle;
-            alias->references++;
-        }
-    }
-    if (known && (alias || known->handle == handle))
+    if (known && give_alias_locked(handle, known->handle))
         known->holds[HOLD_REFERENCE]++;
     lock_drop(&vmm_lock);
 }
