@@ -16,6 +16,8 @@ struct tables {
     const ElfW(Sym) * symbols;
     const uint16_t *versions; /* NULL: symbols have no versions */
     const char *strings;
+    const ElfW(Rela) * relocations;
+    size_t relocations_bytes;
 };
 
 enum {
@@ -43,6 +45,10 @@ static struct tables find_tables(const struct link_map *object)
             tables.versions = at(object, entry->d_un.d_ptr);
         else if (entry->d_tag == DT_STRTAB)
             tables.strings = at(object, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_RELA)
+            tables.relocations = at(object, entry->d_un.d_ptr);
+        else if (entry->d_tag == DT_RELASZ)
+            tables.relocations_bytes = entry->d_un.d_val;
     }
     return tables;
 }
@@ -221,17 +227,10 @@ void elfsym_each_function(
 
 size_t elfsym_relocations(const struct link_map *object, const ElfW(Rela) * *ret_first)
 {
-    const ElfW(Rela) *first = NULL;
-    size_t size = 0;
+    struct tables tables = find_tables(object);
 
-    for (const ElfW(Dyn) *entry = object->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_RELA)
-            first = at(object, entry->d_un.d_ptr);
-        else if (entry->d_tag == DT_RELASZ)
-            size = entry->d_un.d_val;
-    }
-    *ret_first = first;
-    return first ? size / sizeof *first : 0;
+    *ret_first = tables.relocations;
+    return tables.relocations ? tables.relocations_bytes / sizeof **ret_first : 0;
 }
 
 const char *elfsym_name_of(const struct link_map *object, const ElfW(Rela) * relocation)

@@ -314,13 +314,6 @@ static void tell_loss(const char *name, uint64_t now, _Atomic(uint64_t) *told, b
     (void)capture_setting(name, text);
 }
 
-static void tell_cut_stacks(bool ends)
-{
-    static _Atomic(uint64_t) told;
-
-    tell_loss("stacks_cut", where_stacks_cut(), &told, ends);
-}
-
 /* Other losses: unknown, or without room. */
 static void coverage_tell_losses(bool ends)
 {
@@ -338,9 +331,10 @@ static void coverage_tell_losses(bool ends)
 
 void coverage_tell(bool ends)
 {
+    static _Atomic(uint64_t) cut_told;
     bool news = resolve_coverage_news();
 
-    tell_cut_stacks(ends);
+    tell_loss("stacks_cut", where_stacks_cut(), &cut_told, ends);
     if (!news && !ends)
         return;
     if (ends)

@@ -786,18 +786,6 @@ struct operation {
 
 static struct table operations = TABLE_OF(struct operation); /* guarded by events_lock */
 
-static CUevent operation_event(uint64_t context)
-{
-    const struct operation *known;
-    CUevent event;
-
-    lock_take(&events_lock);
-    known = table_find(&operations, context);
-    event = known ? known->event : NULL;
-    lock_drop(&events_lock);
-    return event;
-}
-
 /* If another thread is faster, our event is kept for fences. */
 static int operation_begin(uint64_t context, CUevent *ret_event)
 {
@@ -823,9 +811,16 @@ static int operation_begin(uint64_t context, CUevent *ret_event)
 
 int backend_operate(const struct stream *stream)
 {
-    CUevent event = operation_event(stream->context);
-    int r = event ? 0 : operation_begin(stream->context, &event);
+    const struct operation *known;
+    CUevent event;
+    int r = 0;
 
+    lock_take(&events_lock);
+    known = table_find(&operations, stream->context);
+    event = known ? known->event : NULL;
+    lock_drop(&events_lock);
+    if (!event)
+        r = operation_begin(stream->context, &event);
     if (r == 0)
         r = (int)REAL(cuEventRecord)(event, stream->handle);
     if (r > 0)

@@ -181,13 +181,11 @@ static devptr_t argcheck_begin_of(const struct argcheck_side *side, CUextent3D s
 static bool argcheck_side(
         const struct argcheck_side *side, CUextent3D size, enum touch how, const char *what)
 {
-    size_t pitch = side->pitch ? side->pitch : size.width;
-    size_t rows = side->plane_rows ? side->plane_rows : size.height;
-
-    if (side->type == CU_MEMORYTYPE_ARRAY)
-        return false;
-    return argcheck_range(argcheck_begin_of(side, size),
-            argcheck_extent(pitch, rows, size.width, size.height, size.depth), how, what);
+    return side->type != CU_MEMORYTYPE_ARRAY
+            && argcheck_range(argcheck_begin_of(side, size),
+                    argcheck_extent(
+                            side->pitch, side->plane_rows, size.width, size.height, size.depth),
+                    how, what);
 }
 
 /* Whether the rows follow each other without gaps. */

@@ -45,15 +45,11 @@ static void read_arguments(char *ret_text, size_t size)
 
 static bool has_prefix(const struct intern_module *module, const char *hex)
 {
-    char text[2 * INTERN_BUILD_ID_MAX + 1];
-    size_t used = 0;
-
-    for (unsigned i = 0; i < module->build_id_bytes; i++) {
-        text[used++] = "0123456789abcdef"[module->build_id[i] >> 4];
-        text[used++] = "0123456789abcdef"[module->build_id[i] & 15];
-    }
-    text[used] = '\0';
-    return strncmp(text, hex, strlen(hex)) == 0;
+    for (size_t i = 0; hex[i]; i++)
+        if (i / 2 >= module->build_id_bytes
+                || hex[i] != "0123456789abcdef"[module->build_id[i / 2] >> (i % 2 ? 0 : 4) & 15])
+            return false;
+    return true;
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/stacks/ran.h"
 
+#include "tracker/base/config.h"
 #include "tracker/base/ownfile.h"
 #include "tracker/base/script.h"
 #include "tracker/base/site.h"
@@ -59,16 +60,6 @@ static void ran_read_words(struct ran_words *ret_words)
         ret_words->at[ret_words->count++] = ret_words->text + at;
 }
 
-static const char *ran_variable(char *const *env, const char *name)
-{
-    size_t length = strlen(name);
-
-    for (; *env; env++)
-        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
-            return *env + length + 1;
-    return NULL;
-}
-
 /* Makes a path absolute, in ran->path. */
 static void ran_absolute(struct ran *ran, const char *path)
 {
@@ -81,7 +72,7 @@ static void ran_absolute(struct ran *ran, const char *path)
 /* Records the interpreter's path as it finds itself, which identifies its environment. */
 static void ran_tell_interpreter(struct ran *ran, const char *word, char *const *env)
 {
-    const char *list = ran_variable(env, "PATH");
+    const char *list = config_env(env, "PATH");
 
     ran_absolute(ran, word);
     while (!strchr(word, '/') && list && *list) {
@@ -210,7 +201,7 @@ static void ran_tell_variables(struct ran *ran, bool is_script, char *const *env
 
     (void)snprintf(text, sizeof ran->text, "-");
     for (size_t i = 0; i < count; i++) {
-        const char *set = ran_variable(env, ran_variables[i]);
+        const char *set = config_env(env, ran_variables[i]);
 
         if (set && used < sizeof ran->text)
             used += (size_t)snprintf(text + used, sizeof ran->text - used, "%s%s=%s",
