@@ -69,41 +69,40 @@ static struct table owners[PINS_OWNER_COUNT];
 
 /* ---- collecting ----------------------------------------------------------------------------- */
 
-static bool pins_add_entry(struct pins *pins, const struct pool_pinned *pinned, bool may)
+/* False: no memory. */
+static bool pins_push(struct pins *pins, const struct pins_entry *like)
 {
     struct pins_entry *entry = meta_get(sizeof *entry);
 
     if (!entry)
         return false;
-    entry->base = pinned->base;
-    entry->alloc_seq = pinned->alloc_seq;
-    entry->rule = pinned->rule;
-    entry->device = pinned->device;
-    entry->size = pinned->size;
-    entry->first = pinned->first;
-    entry->may = may;
+    *entry = *like;
     entry->kind = pins->kind;
     entry->next = pins->first;
     pins->first = entry;
     return true;
 }
 
+static bool pins_add_entry(struct pins *pins, const struct pool_pinned *pinned, bool may)
+{
+    const struct pins_entry like = {.base = pinned->base,
+            .alloc_seq = pinned->alloc_seq,
+            .size = pinned->size,
+            .rule = pinned->rule,
+            .device = pinned->device,
+            .first = pinned->first,
+            .may = may};
+
+    return pins_push(pins, &like);
+}
+
 static void note_base(struct pins *pins, devptr_t base, bool may)
 {
-    struct pins_entry *entry = meta_get(sizeof *entry);
+    const struct pins_entry like = {
+            .base = base, .rule = -1, .device = -1, .noted = true, .may = may};
 
-    if (!entry) {
+    if (!pins_push(pins, &like))
         pins_unknown_graph(); /* its launches cannot be trusted */
-        return;
-    }
-    *entry = (struct pins_entry){.next = pins->first,
-            .base = base,
-            .rule = -1,
-            .device = -1,
-            .noted = true,
-            .may = may,
-            .kind = pins->kind};
-    pins->first = entry;
 }
 
 static bool has_base(const struct pins_entry *from, const struct pins_entry *end, devptr_t base)

@@ -25,13 +25,15 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-static void say_refused(const char *call, devptr_t ptr, const char *why)
+/* The result of a refused call; the first one prints a line. */
+static CUresult say_refused(const char *call, devptr_t ptr, const char *why)
 {
     static atomic_bool said;
 
     if (!atomic_exchange(&said, true))
         msg_warn("%s(%p) is refused: %s; KEDGE_MODE=track serves such memory by the driver", call,
                 (void *)(uintptr_t)ptr, why);
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /*
@@ -73,14 +75,11 @@ static CUresult may_show(const char *call, devptr_t ptr, const struct block_info
      */
     if (info->mapped && ((info->heap == HEAP_MAPPED && info->rule < 0) || ipc_shows(info)))
         return CUDA_SUCCESS;
-    if (info->mapped) {
-        say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (info->mapped)
+        return say_refused(call, ptr, "stream-ordered and hinted memory cannot be shared this way");
     if (pool_export(session_pool, ptr) == 0)
         return CUDA_SUCCESS;
-    say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return say_refused(call, ptr, "the block shares its segment with others, or begins elsewhere");
 }
 
 static CUresult refused(struct pins *pins)
@@ -126,10 +125,9 @@ static CUresult show_mapped(
     pins_undo(&pins);
     if (r > 0 && results_is_sticky(r))
         return (CUresult)r;
-    say_refused(call, ptr,
+    return say_refused(call, ptr,
             r == -EMFILE ? "it needs more descriptors than this process may have"
                          : "its handles cannot be exported");
-    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr ptr)
@@ -320,8 +318,8 @@ static CUresult retain_of_ours(
     if (!hooks_ipc_is_ours((devptr_t)(uintptr_t)address, &now) || now.segment_base != now.base
             || now.segment_size != now.rounded) {
         pins_undo(&pins);
-        say_refused(call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return say_refused(
+                call, (devptr_t)(uintptr_t)address, "the handle carries other blocks too");
     }
     result = REAL(cuMemRetainAllocationHandle)(ret_handle, address);
     pins_settle(&pins, result == CUDA_SUCCESS, PINS_OF_HANDLE,
@@ -385,10 +383,8 @@ static CUresult show_range(void *ret_handle, CUdeviceptr ptr, size_t size,
     if (info->heap == HEAP_MAPPED)
         return show_range_of_pool(ret_handle, ptr, size, handle_type, flags, info);
     hint_off(info, call);
-    if (size > info->rounded || ptr - info->base > info->rounded - size) {
-        say_refused(call, ptr, "the range reaches beyond one block");
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (size > info->rounded || ptr - info->base > info->rounded - size)
+        return say_refused(call, ptr, "the range reaches beyond one block");
     if (pins_collect(&pins, info->base, info->size, TOUCH_POINTER, call))
         return refused(&pins);
     result = REAL(cuMemGetHandleForAddressRange)(ret_handle, ptr, size, handle_type, flags);
