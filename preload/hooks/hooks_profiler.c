@@ -39,9 +39,9 @@ static void profiler_stopped(void)
         if (entered)                              \
             life_leave();                         \
         if (result == CUDA_SUCCESS)               \
-            then;                                 \
+            (then)();                             \
         return result;                            \
     }
 
-CALLED(cuProfilerStart, profiler_started())
-CALLED(cuProfilerStop, profiler_stopped())
+CALLED(cuProfilerStart, profiler_started)
+CALLED(cuProfilerStop, profiler_stopped)

@@ -79,7 +79,9 @@ static int load_file(const char *path, size_t max, bool is_ours, char **ret_byte
     if (r == 0) {
         bytes = malloc(length + 1);
         r = bytes ? read_bytes(fd, bytes, &length) : -ENOMEM;
-        if (r < 0)
+        if (r == 0)
+            bytes[length] = '\0';
+        else
             *ret_what = strerrordesc_np(-r);
     }
     (void)close(fd);
@@ -87,7 +89,6 @@ static int load_file(const char *path, size_t max, bool is_ours, char **ret_byte
         free(bytes);
         return r;
     }
-    bytes[length] = '\0';
     *ret_bytes = bytes;
     *ret_length = length;
     return 0;
