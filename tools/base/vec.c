@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/base/vec.h"
 
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +44,41 @@ void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *
         qsort(base, count, size, compare);
 }
 
+struct vec_order {
+    const struct vec_key *keys;
+    size_t count;
+};
+
+static uint64_t vec_value(const char *element, const struct vec_key *key)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, element + key->offset, key->size); /* little endian */
+    return value;
+}
+
+static int vec_by_keys(const void *a, const void *b, void *of_order)
+{
+    const struct vec_order *order = of_order;
+
+    for (size_t i = 0; i < order->count; i++) {
+        uint64_t x = vec_value(a, &order->keys[i]);
+        uint64_t y = vec_value(b, &order->keys[i]);
+        if (x != y)
+            return (x < y) == order->keys[i].is_descending ? 1 : -1;
+    }
+    return 0;
+}
+
+void vec_sort_by(
+        void *base, size_t count, size_t size, const struct vec_key *keys, size_t key_count)
+{
+    struct vec_order order = {keys, key_count};
+
+    if (count)
+        qsort_r(base, count, size, vec_by_keys, &order);
+}
+
 int vec_by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
@@ -74,16 +108,22 @@ char *vec_text(const char *text)
     return copy;
 }
 
+char *vec_vformat(const char *format, va_list args)
+{
+    char *text = NULL;
+
+    if (vasprintf(&text, format, args) < 0)
+        vec_out_of_memory();
+    return text;
+}
+
 char *vec_format(const char *format, ...)
 {
     va_list args;
-    char *text = NULL;
 
     va_start(args, format);
-    int n = vasprintf(&text, format, args);
+    char *text = vec_vformat(format, args);
     va_end(args);
-    if (n < 0)
-        vec_out_of_memory();
     return text;
 }
 

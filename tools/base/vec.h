@@ -14,6 +14,7 @@
 #ifndef KEDGE_TOOLS_VEC_H
 #define KEDGE_TOOLS_VEC_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,10 +30,26 @@ void *vec_new(size_t count, size_t size) __attribute__((returns_nonnull));
 /* qsort, also for 0 elements, where `base` may be NULL. */
 void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
 
+/* A member that elements are sorted by: an unsigned number or a pointer. */
+struct vec_key {
+    size_t offset, size;
+    bool is_descending;
+};
+
+/* clang-format off */
+#define VEC_UP(type_, member_)   {offsetof(type_, member_), sizeof(((type_ *)0)->member_), false}
+#define VEC_DOWN(type_, member_) {offsetof(type_, member_), sizeof(((type_ *)0)->member_), true}
+/* clang-format on */
+
+/* Sorts by the first key; elements that are equal by it by the second, and so on. */
+void vec_sort_by(
+        void *base, size_t count, size_t size, const struct vec_key *keys, size_t key_count);
+
 char *vec_text(const char *text);
 
 /* printf into allocated memory. */
 char *vec_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *vec_vformat(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 
 /* A list of texts that it owns. {0} is empty. */
 struct vec_texts {
@@ -55,6 +72,9 @@ int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);
 
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
+
+#define VEC_SORT_BY(base_, count_, keys_) \
+    vec_sort_by((base_), (count_), sizeof(*(base_)), (keys_), sizeof(keys_) / sizeof(*(keys_)))
 
 /* The next element of an array, as an lvalue. */
 #define VEC_PUSH(base_, count_, room_) \

@@ -105,15 +105,8 @@ static void pileup_collect(struct pileup_work *w)
     }
 }
 
-static int pileup_by_place(const void *left, const void *right)
-{
-    const struct pileup_change *a = left;
-    const struct pileup_change *b = right;
-
-    if (a->place != b->place)
-        return a->place < b->place ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
-}
+static const struct vec_key pileup_by_place[] = {
+        VEC_UP(struct pileup_change, place), VEC_UP(struct pileup_change, row)};
 
 /* `kept` bytes at the ends of the rows `from` .. `behind` - 1. */
 static void pileup_span(const struct pileup_work *w, struct pileup_course *course, uint64_t kept,
@@ -259,7 +252,7 @@ void pileup_find(const struct load *load, const struct stepview *view, struct pi
 
     *ret = (struct pileup){0};
     pileup_collect(&w);
-    VEC_SORT(w.changes, w.change_count, pileup_by_place);
+    VEC_SORT_BY(w.changes, w.change_count, pileup_by_place);
     pileup_places(&w, ret);
     ret->held = pileup_held(&w, load);
     ret->stored = pileup_stored(&w);

@@ -43,15 +43,8 @@ struct kept {
     uint32_t site;
 };
 
-static int most_kept_first(const void *a, const void *b)
-{
-    const struct kept *x = a;
-    const struct kept *y = b;
-
-    if (x->sum.free != y->sum.free)
-        return x->sum.free < y->sum.free ? 1 : -1;
-    return (x->site > y->site) - (x->site < y->site);
-}
+static const struct vec_key most_kept_first[] = {
+        VEC_DOWN(struct kept, sum.free), VEC_UP(struct kept, site)};
 
 /* Per site: partly live granules in which it has the largest block, and the free bytes in them. */
 static void json_keepers(struct page *page, const struct regions_keeper *keepers)
@@ -61,7 +54,7 @@ static void json_keepers(struct page *page, const struct regions_keeper *keepers
 
     for (size_t i = 0; i < page->sites.count; i++)
         kept[i] = (struct kept){keepers[i], (uint32_t)i};
-    VEC_SORT(kept, page->sites.count, most_kept_first);
+    VEC_SORT_BY(kept, page->sites.count, most_kept_first);
     json_begin(json, "kept", '[');
     for (size_t i = 0; i < page->sites.count && i < PAGE_KEEPERS && kept[i].sum.granules; i++) {
         json_begin(json, NULL, '[');

@@ -82,17 +82,8 @@ struct heavy {
     uint32_t stack;
 };
 
-static int heavier_first(const void *a, const void *b)
-{
-    const struct heavy *x = a;
-    const struct heavy *y = b;
-
-    if (x->most != y->most)
-        return x->most < y->most ? 1 : -1;
-    if (x->allocated != y->allocated)
-        return x->allocated < y->allocated ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
-}
+static const struct vec_key heavier_first[] = {VEC_DOWN(struct heavy, most),
+        VEC_DOWN(struct heavy, allocated), VEC_UP(struct heavy, stack)};
 
 /* The stacks with most bytes at any of the moments; the caller frees the array. */
 static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
@@ -111,7 +102,7 @@ static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
         if (sums->allocated.count || heavy.most)
             VEC_PUSH(list, count, room) = heavy;
     }
-    VEC_SORT(list, count, heavier_first);
+    VEC_SORT_BY(list, count, heavier_first);
     *ret_count = count < PAGE_STACKS ? count : PAGE_STACKS;
     return list;
 }
@@ -146,18 +137,10 @@ struct ranked {
     uint32_t before;
 };
 
-static int more_first(const void *a, const void *b)
-{
-    const struct ranked *x = a;
-    const struct ranked *y = b;
-
-    for (unsigned i = 0; i < PAGE_MOMENTS; i++)
-        if (x->site.sums.at[i].bytes != y->site.sums.at[i].bytes)
-            return x->site.sums.at[i].bytes < y->site.sums.at[i].bytes ? 1 : -1;
-    if (x->site.sums.allocated.bytes != y->site.sums.allocated.bytes)
-        return x->site.sums.allocated.bytes < y->site.sums.allocated.bytes ? 1 : -1;
-    return (x->before > y->before) - (x->before < y->before);
-}
+static const struct vec_key more_first[] = {VEC_DOWN(struct ranked, site.sums.at[PAGE_PEAK].bytes),
+        VEC_DOWN(struct ranked, site.sums.at[PAGE_FAILURE].bytes),
+        VEC_DOWN(struct ranked, site.sums.at[PAGE_END].bytes),
+        VEC_DOWN(struct ranked, site.sums.allocated.bytes), VEC_UP(struct ranked, before)};
 
 /* New index of each site: its own, or that of the others. */
 static uint32_t *sort_sites(struct page_sites *sites)
@@ -168,7 +151,7 @@ static uint32_t *sort_sites(struct page_sites *sites)
 
     for (size_t i = 0; i < sites->count; i++)
         ranked[i] = (struct ranked){sites->list[i], (uint32_t)i};
-    VEC_SORT(ranked, sites->count, more_first);
+    VEC_SORT_BY(ranked, sites->count, more_first);
     for (size_t i = 0; i < sites->count; i++) {
         sites->list[i] = ranked[i].site;
         place[ranked[i].before] = (uint32_t)(i < kept ? i : kept);

@@ -139,23 +139,10 @@ struct keyed {
     struct ranksum_site site;
 };
 
-static int ranksum_most_first(const void *left, const void *right)
-{
-    const struct ranksum_site *a = &((const struct keyed *)left)->site;
-    const struct ranksum_site *b = &((const struct keyed *)right)->site;
+static const struct vec_key ranksum_most_first[] = {
+        VEC_DOWN(struct keyed, site.bytes), VEC_UP(struct keyed, site.stack)};
 
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
-    return (a->stack > b->stack) - (a->stack < b->stack);
-}
-
-static int ranksum_by_stack(const void *left, const void *right)
-{
-    const struct ranksum_site *a = left;
-    const struct ranksum_site *b = right;
-
-    return (a->stack > b->stack) - (a->stack < b->stack);
-}
+static const struct vec_key ranksum_by_stack[] = {VEC_UP(struct ranksum_site, stack)};
 
 /*
  * The sites of the capture, each with a stack of the load's and its bytes at the high-water mark.
@@ -191,14 +178,14 @@ static void ranksum_add_sites(
     struct keyed *sites = ranksum_list_sites(load, &count);
     size_t kept = count < RANKSUM_SITES ? count : RANKSUM_SITES;
 
-    VEC_SORT(sites, count, ranksum_most_first);
+    VEC_SORT_BY(sites, count, ranksum_most_first);
     sum->sites = vec_new(kept, sizeof(*sum->sites));
     for (size_t i = 0; i < kept; i++) {
         uint32_t stack = sitebook_add(&book->sites, sites[i].key, load->trace, sites[i].site.stack);
         if (stack != SITEBOOK_NONE)
             sum->sites[sum->site_count++] = (struct ranksum_site){stack, sites[i].site.bytes};
     }
-    VEC_SORT(sum->sites, sum->site_count, ranksum_by_stack);
+    VEC_SORT_BY(sum->sites, sum->site_count, ranksum_by_stack);
     free(sites);
 }
 
@@ -214,23 +201,10 @@ static void ranksum_add_modules(
 
 /* ---- anchors -------------------------------------------------------------------------------- */
 
-static int ranksum_highest_first(const void *left, const void *right)
-{
-    const struct ranksum_anchor *a = left;
-    const struct ranksum_anchor *b = right;
+static const struct vec_key ranksum_highest_first[] = {
+        VEC_DOWN(struct ranksum_anchor, peak), VEC_UP(struct ranksum_anchor, path)};
 
-    if (a->peak != b->peak)
-        return a->peak < b->peak ? 1 : -1;
-    return (a->path > b->path) - (a->path < b->path);
-}
-
-static int ranksum_by_path(const void *left, const void *right)
-{
-    const struct ranksum_anchor *a = left;
-    const struct ranksum_anchor *b = right;
-
-    return (a->path > b->path) - (a->path < b->path);
-}
+static const struct vec_key ranksum_by_path[] = {VEC_UP(struct ranksum_anchor, path)};
 
 static void add_instance(struct ranksum_anchor *anchor, const struct model_figures *figures)
 {
@@ -277,7 +251,7 @@ static void ranksum_add_anchors(
 
     sum->is_imported = load_is_imported(load->capture);
     sum->lacks_anchors |= kept < paths.count || !load->capture->has_all_events;
-    VEC_SORT(anchors, paths.count, ranksum_highest_first);
+    VEC_SORT_BY(anchors, paths.count, ranksum_highest_first);
     sum->anchors = vec_new(kept, sizeof(*sum->anchors));
     for (size_t i = 0; i < kept; i++) {
         uint32_t path = ranksum_path_number(book, paths.at[anchors[i].path]);
@@ -288,7 +262,7 @@ static void ranksum_add_anchors(
         sum->anchors[sum->anchor_count] = anchors[i];
         sum->anchors[sum->anchor_count++].path = path;
     }
-    VEC_SORT(sum->anchors, sum->anchor_count, ranksum_by_path);
+    VEC_SORT_BY(sum->anchors, sum->anchor_count, ranksum_by_path);
     free(anchors);
     vec_free_texts(&paths);
 }

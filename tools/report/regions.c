@@ -72,34 +72,21 @@ static void join_blocks(struct regions *regions, const uint32_t *blocks, size_t 
     }
 }
 
-static int regions_largest_first(const void *a, const void *b)
-{
-    const struct region *x = a;
-    const struct region *y = b;
+static const struct vec_key regions_largest_first[] = {
+        VEC_DOWN(struct region, bytes), VEC_UP(struct region, address)};
 
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return (x->address > y->address) - (x->address < y->address);
-}
-
-static int lowest_first(const void *a, const void *b)
-{
-    const struct region *x = a;
-    const struct region *y = b;
-
-    return (x->address > y->address) - (x->address < y->address);
-}
+static const struct vec_key lowest_first[] = {VEC_UP(struct region, address)};
 
 static void keep_largest(struct regions *regions, size_t most)
 {
-    VEC_SORT(regions->list, regions->count, regions_largest_first);
+    VEC_SORT_BY(regions->list, regions->count, regions_largest_first);
     for (size_t i = most; i < regions->count; i++)
         regions->left_out_bytes += regions->list[i].bytes;
     if (regions->count > most) {
         regions->left_out = regions->count - most;
         regions->count = most;
     }
-    VEC_SORT(regions->list, regions->count, lowest_first);
+    VEC_SORT_BY(regions->list, regions->count, lowest_first);
 }
 
 static size_t count_cells(const struct regions *regions, uint64_t cell_bytes)

@@ -27,15 +27,8 @@ struct rows {
     char **titles; /* of the rows that are shown */
 };
 
-static int report_live_most_first(const void *left, const void *right)
-{
-    const struct row *a = left;
-    const struct row *b = right;
-
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
-    return (a->stack > b->stack) - (a->stack < b->stack);
-}
+static const struct vec_key report_live_most_first[] = {
+        VEC_DOWN(struct row, bytes), VEC_UP(struct row, stack)};
 
 static void report_live_add_block(const struct report *report, enum view of,
         const struct trace_block *block, struct keytable *index, struct rows *rows)
@@ -75,7 +68,7 @@ static struct rows report_live_collect(const struct report *report, enum view of
             report_live_add_block(report, of, block, &index, &rows);
     }
     keytable_done(&index);
-    VEC_SORT(rows.at, rows.count, report_live_most_first);
+    VEC_SORT_BY(rows.at, rows.count, report_live_most_first);
     report_sort(report, of, &report_live_fields, rows.at, rows.count, sizeof(*rows.at));
     rows.shown = rows.count < report->top ? rows.count : (size_t)report->top;
     rows.titles = report_titles(report, of, TITLE_STACKS(rows.at), rows.shown);

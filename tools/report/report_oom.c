@@ -29,13 +29,7 @@ struct report_owners {
     uint64_t other_bytes; /* of all others */
 };
 
-static int report_oom_by_bytes(const void *left, const void *right)
-{
-    const struct report_owner *a = left;
-    const struct report_owner *b = right;
-
-    return a->bytes > b->bytes ? -1 : a->bytes < b->bytes;
-}
+static const struct vec_key report_oom_by_bytes[] = {VEC_DOWN(struct report_owner, bytes)};
 
 /* All blocks live then; equal ways are joined. */
 static void owners_of_events(
@@ -60,7 +54,7 @@ static void owners_of_events(
     keytable_done(&index);
     title_done(ways, count);
     free(rows);
-    VEC_SORT(owners->list, owners->count, report_oom_by_bytes);
+    VEC_SORT_BY(owners->list, owners->count, report_oom_by_bytes);
     for (; owners->count > FORMAT_OOM_HOLDERS; owners->count--) {
         owners->other_bytes += owners->list[owners->count - 1].bytes;
         free(owners->list[owners->count - 1].way);
@@ -84,7 +78,7 @@ static void owners_of_record(
                 .bytes = oom->holder[i].bytes,
                 .count = oom->holder[i].count};
     title_done(titles, oom->holder_count);
-    VEC_SORT(owners->list, owners->count, report_oom_by_bytes);
+    VEC_SORT_BY(owners->list, owners->count, report_oom_by_bytes);
     owners->other_bytes = oom->why->what.other_bytes;
 }
 

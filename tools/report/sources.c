@@ -123,15 +123,8 @@ static void sources_add_other(struct work *work, const struct load_other *other)
 }
 
 /* Deaths before births at the same moment: a block that reuses an address is not counted twice. */
-static int sources_by_time(const void *left, const void *right)
-{
-    const struct move *a = left;
-    const struct move *b = right;
-
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    return (int)a->is_birth - (int)b->is_birth;
-}
+static const struct vec_key sources_by_time[] = {
+        VEC_UP(struct move, at), VEC_UP(struct move, is_birth)};
 
 /* ---- in order ---- */
 
@@ -274,15 +267,8 @@ static int compare_libraries(const void *left, const void *right)
     return order ? order : strcmp(a->library.name, b->library.name);
 }
 
-static int compare_rows(const void *left, const void *right)
-{
-    const struct sources_row *a = left;
-    const struct sources_row *b = right;
-
-    if (a->library != b->library)
-        return a->library < b->library ? -1 : 1;
-    return (int)a->memclass - (int)b->memclass;
-}
+static const struct vec_key by_library_and_class[] = {
+        VEC_UP(struct sources_row, library), VEC_UP(struct sources_row, memclass)};
 
 static int sources_compare_sites(const void *left, const void *right)
 {
@@ -312,7 +298,7 @@ static void sort_all(struct sources *sources)
         sources->rows[i].library = place[sources->rows[i].library];
     for (size_t i = 0; i < sources->site_count; i++)
         sources->sites[i].library = place[sources->sites[i].library];
-    VEC_SORT(sources->rows, sources->row_count, compare_rows);
+    VEC_SORT_BY(sources->rows, sources->row_count, by_library_and_class);
     VEC_SORT(sources->sites, sources->site_count, sources_compare_sites);
     free(place);
     free(ranked);
@@ -378,7 +364,7 @@ void sources_figure(const struct load *load, struct model_window window, struct 
         sources_add_places(&work);
     for (size_t i = 0; i < load->other_count; i++)
         sources_add_other(&work, &load->others[i]);
-    VEC_SORT(work.others, work.other_count, sources_by_time);
+    VEC_SORT_BY(work.others, work.other_count, sources_by_time);
     sources_play(&work);
     if (ret_sources->by_places)
         take_classes(ret_sources, load->capture);

@@ -42,15 +42,7 @@ struct held {
     uint32_t key;
 };
 
-static int by_most(const void *a, const void *b)
-{
-    const struct held *x = a;
-    const struct held *y = b;
-
-    if (x->most != y->most)
-        return x->most < y->most ? 1 : -1;
-    return (x->key > y->key) - (x->key < y->key);
-}
+static const struct vec_key by_most[] = {VEC_DOWN(struct held, most), VEC_UP(struct held, key)};
 
 /* Only an allocation makes a key larger; at the window's begin any of them may be the largest. */
 static void raise_most(struct held *held, const struct level *level, uint32_t at)
@@ -77,7 +69,7 @@ static void find_tops(const struct timeline_job *job, struct timeline *timeline)
         level_apply(&level, at);
         raise_most(held, &level, at);
     }
-    VEC_SORT(held, job->key_count, by_most);
+    VEC_SORT_BY(held, job->key_count, by_most);
     timeline->tops = vec_new(job->top, sizeof(*timeline->tops));
     while (timeline->top_count < job->top && timeline->top_count < job->key_count
             && held[timeline->top_count].most > 0) {
