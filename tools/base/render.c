@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -139,6 +140,17 @@ void render_label(FILE *out, const char *text, unsigned used, unsigned indent)
     (void)fputc('\n', out);
 }
 
+void render_label_of(FILE *out, unsigned used, unsigned indent, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    char *text = vec_vformat(format, args);
+    va_end(args);
+    render_label(out, text, used, indent);
+    free(text);
+}
+
 /* A new line for a value at this depth, unless that is dense. */
 static void json_line(const struct json *json, unsigned depth)
 {
@@ -162,6 +174,23 @@ void render_text(FILE *out, const char *text)
             (void)fwrite(s, 1, length, out);
         s += length ? length : 1;
     }
+}
+
+void render_print(FILE *out, const char *format, ...)
+{
+    size_t length = strlen(format);
+    va_list args;
+
+    va_start(args, format);
+    char *text = vec_vformat(format, args);
+    va_end(args);
+    bool is_line = length > 0 && format[length - 1] == '\n';
+    if (is_line)
+        text[strlen(text) - 1] = '\0';
+    render_text(out, text);
+    if (is_line)
+        (void)fputc('\n', out);
+    free(text);
 }
 
 char *render_word(const char *text)

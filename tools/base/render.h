@@ -46,6 +46,9 @@ void render_put(FILE *out, const char *ink);
  */
 void render_text(FILE *out, const char *text);
 
+/* printf with such replacements, except for the newline at the format's end. */
+void render_print(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The text as one word for a shell, in single quotes if it needs them. The caller frees it. */
 char *render_word(const char *text);
 
@@ -68,6 +71,8 @@ bool render_is_utf8(void);
  * on the next line, after `indent` columns.
  */
 void render_label(FILE *out, const char *text, unsigned used, unsigned indent);
+void render_label_of(FILE *out, unsigned used, unsigned indent, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
 
 /* Keys in rows (the objects in a list) of this name; each is between two blanks. */
 struct json_columns {

@@ -231,6 +231,20 @@ TEST(names_from_the_program_print_without_control_characters)
     free(text);
 }
 
+TEST(a_printed_line_has_no_control_characters_but_its_own_end)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    render_print(out, "%s has %d\n", "a\033[31mb\n", 3);
+    render_print(out, "%s", "c\n");
+    render_label_of(out, 0, 2, "%d of %s", 4, "\x9b");
+    (void)fclose(out);
+    CHECK_STR_EQ(text, "a?[31mb? has 3\nc?4 of ?\n");
+    free(text);
+}
+
 static void expect_word(const char *text, const char *want)
 {
     char *word = render_word(text);
