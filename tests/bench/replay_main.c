@@ -34,8 +34,8 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"api|entrance", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)",
-                ARGS_TEXT, offsetof(struct fields, api)},
+        {"api", "WHICH", "stream (cudaMallocAsync, the default) or sync (cudaMalloc)", ARGS_TEXT,
+                offsetof(struct fields, api)},
         {"passes", "N", "replay the trace N times", ARGS_UINT, offsetof(struct fields, passes)},
         {"streams", NULL, "one stream for each that the trace names", ARGS_FLAG,
                 offsetof(struct fields, streams)},

@@ -267,6 +267,8 @@ PY
     ended
     [ "$(cat lines)" = "kedge run: no capture: nowhere/x.kcap: No such file or directory" ] || fail "$(cat err)"
     grep -qE "^kedge\[[0-9]+\]: no capture: $PWD/nowhere/x.kcap: No such file or directory$" err || fail "$(cat err)"
+    expect 2 "$kedge" run --api async -- "$program"
+    has err "kedge run: --api async: stream, sync or framework"
     expect 0 "$kedge" run --sim --mode off -- "$program" --steps 2
     ended
     [ "$(cat lines)" = "kedge run: no capture: KEDGE_MODE=off" ] || fail "$(cat err)"
@@ -535,7 +537,7 @@ PY
     read -r peak count <peak
     for entrance in sync stream; do
         for more in "" "--streams" "--passes 2"; do
-            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --entrance $entrance $more t.csv
+            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --api $entrance $more t.csv
             has out "peak live bytes: $peak"
             expect 0 "$kedge" report r.kcap --json
             json "j['peak_live_bytes'] == $peak and j['allocated_count'] == $count * (2 if '$more' == '--passes 2' else 1)"
@@ -547,7 +549,7 @@ traces)
     [ -n "${KEDGE_TEST_TRACES:-}" ] || { echo "SKIP: KEDGE_TEST_TRACES is not set"; exit 77; }
     for trace in few-huge-blocks lm-small-step-150 lm-medium-train-ctx1024; do
         for entrance in sync stream; do
-            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --entrance $entrance "$KEDGE_TEST_TRACES/csv/$trace.csv"
+            expect 0 "$kedge" run --sim --capture r.kcap -- "$replay" --api $entrance "$KEDGE_TEST_TRACES/csv/$trace.csv"
             expect 0 "$kedge" report r.kcap --json
             python3 - "$KEDGE_TEST_TRACES/csv/$trace.csv" <<'PY' || fail "$trace $entrance"
 import csv, json, sys

@@ -471,7 +471,7 @@ def replay_under_four_fifths(trace, entrance):
     """Each tensor is filled after its birth and looked at before its death: real contents, in the order of a real program."""
     cap = trace_facts(trace)["max_bytes"] * 4 // 5
     write_hints(cap, program="kedge-replay")
-    done, books = capped(REPLAY, "--entrance", entrance, "--steps", "pass", "--passes", 2, trace, KEDGE_ANCHORS="log",
+    done, books = capped(REPLAY, "--api", entrance, "--steps", "pass", "--passes", 2, trace, KEDGE_ANCHORS="log",
                          timeout=300)
     check("pages checked" in done.stdout, done.stdout[-800:])
     ended = [s for s in the_set()["steps"] if s["ended"]]

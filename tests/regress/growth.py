@@ -50,7 +50,7 @@ def a_pair_of_a_real_training_step():
         skip(f"no trace of a training step in {folder}")
     for path in paths:
         price(path.stem, lambda capture, path=path, **env: kedge_run(
-            REPLAY, path, "--entrance", "stream", capture=capture, **env))
+            REPLAY, path, "--api", "stream", capture=capture, **env))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def short_runs(trainer, entrance):
 
 def replays(entrance):
     check(TRACES, "there is no trace of our own in tests/traces")
-    compare([[str(REPLAY), str(t), "--entrance", entrance, "--streams"] for t in TRACES], SEEDS)
+    compare([[str(REPLAY), str(t), "--api", entrance, "--streams"] for t in TRACES], SEEDS)
 
 
 def the_full_graph_on_both_entrances():

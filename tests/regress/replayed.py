@@ -15,7 +15,7 @@ ENTRANCES = ("sync", "stream")
 def replay(path, entrance):
     wanted = trace_facts(path)
     capture = f"{path.stem}.{entrance}.kcap"
-    done = kedge_run(REPLAY, path, "--entrance", entrance, capture=capture, timeout=300,
+    done = kedge_run(REPLAY, path, "--api", entrance, capture=capture, timeout=300,
                      SIMCUDA_SCHED="random", SIMCUDA_SEED=7, SIMCUDA_LAG=1)
     check(not re.search(r"pattern.*(lost|broken|differ)|mismatch", done.stdout, re.I), done.stdout[-800:])
     j = tool_json("report", capture)

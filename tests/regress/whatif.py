@@ -501,7 +501,7 @@ def a_capture_is_played_with_its_streams():
     for mode in ("pool", "track"):
         capture = f"{mode}.kcap"
         run(KEDGE, "run", "--sim", "--mode", mode, "--capture", capture, "--",
-            REPLAY, own("streams"), "--streams", "--entrance", "stream", rc=0)
+            REPLAY, own("streams"), "--streams", "--api", "stream", rc=0)
         for name, answer in whatif(capture, "--policy", "kedge,torch").items():
             for key in ("peak_live_bytes", "peak_live_512_bytes"):
                 same(f"{mode}, {name}: {key}", answer[key], from_csv[name][key])
@@ -592,7 +592,7 @@ def waits_are_those_of_a_replay():
         for api, slack in (("stream", 0), ("sync", 2 * MIB)):
             if (name, api) == ("sot-full-pir", "sync"):
                 continue # takes as long as all of the others
-            kedge_run(REPLAY, own(name), "--streams", "--entrance", api, "--passes", 2, capture="run.kcap")
+            kedge_run(REPLAY, own(name), "--streams", "--api", api, "--passes", 2, capture="run.kcap")
             held = tool_json("report", "run.kcap")["peak_reserved_bytes"]
             pathlib.Path("run.kcap").unlink()
             told = whatif(own(name), "--policy", "kedge", "--api", api, "--passes", 2, "--waits", "pass")["kedge"]

@@ -29,11 +29,7 @@ enum args_kind {
 };
 
 struct args_option {
-    /*
-     * "output"; "output|o" with a letter (-o FILE); "api|entrance" with an older name, which --help
-     * leaves out
-     */
-    const char *name;
+    const char *name;  /* "output"; "output|o" with a letter (-o FILE) */
     const char *value; /* the value's name in --help; NULL for flags */
     const char *help;
     enum args_kind kind;
@@ -65,7 +61,7 @@ enum args_result args_parse(const struct args_spec *spec, int argc, char **argv,
 /* The "options:" part of a --help text; --help itself is the last line. */
 void args_print_options(FILE *out, const struct args_option *options, size_t count);
 
-/* The length of the option's own name, without the part after a bar in `name`. */
+/* The length of the option's own name, without the letter. */
 size_t args_name_length(const struct args_option *option);
 
 /* Its letter; '\0' if it has none. */
@@ -73,6 +69,13 @@ char args_letter(const struct args_option *option);
 
 /* Whether its value names a file, by the word that --help has for the value. */
 bool args_takes_file(const struct args_option *option);
+
+/*
+ * The number of `value` among the words that an option takes, which end with NULL; NULL as a value
+ * is the first. -1 after one line on stderr: "kedge top: --sort name: live, peak or rate".
+ */
+int args_choose(
+        const char *command, const char *option, const char *value, const char *const *words);
 
 /* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
 const char *args_nearest(const char *word, const char *const *candidates, size_t count);

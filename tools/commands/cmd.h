@@ -45,6 +45,13 @@ int cmd_main(int argc, char **argv);
  */
 const struct args_option *cmd_option(const struct cmd *cmd, size_t i);
 
+/* The end of an option's row: its kind, and its field in the command's `struct fields`. */
+#define CMD_FLAG(field_)   ARGS_FLAG, offsetof(struct fields, field_)
+#define CMD_TEXT(field_)   ARGS_TEXT, offsetof(struct fields, field_)
+#define CMD_OUTPUT(field_) ARGS_OUTPUT, offsetof(struct fields, field_)
+#define CMD_UINT(field_)   ARGS_UINT, offsetof(struct fields, field_)
+#define CMD_SIZE(field_)   ARGS_SIZE, offsetof(struct fields, field_)
+
 /* Sets a command's options, and the size of the struct that they fill. */
 #define CMD_OPTIONS(options_, fields_) \
     .options = (options_), .option_count = CMD_COUNT(options_), .fields_size = sizeof(fields_)

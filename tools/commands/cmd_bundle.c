@@ -22,11 +22,9 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"output|o", "FILE", "where to write it (default CAPTURE.tar.zst)", ARGS_OUTPUT,
-                offsetof(struct fields, output)},
-        {"modules", NULL, "also pack the files that the names come from", ARGS_FLAG,
-                offsetof(struct fields, modules)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+        {"output|o", "FILE", "where to write it (default CAPTURE.tar.zst)", CMD_OUTPUT(output)},
+        {"modules", NULL, "also pack the files that the names come from", CMD_FLAG(modules)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /* A frame of the capture; each is listed once. */
@@ -62,15 +60,8 @@ static void cmd_bundle_add_modules(struct job *job)
         (void)stacks_add_module(job->all, &capture->module[i]);
 }
 
-static int compare_places(const void *left, const void *right)
-{
-    const struct place *a = left;
-    const struct place *b = right;
-
-    if (a->module != b->module)
-        return a->module < b->module ? -1 : 1;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
-}
+static const struct vec_key by_module[] = {
+        VEC_UP(struct place, module), VEC_UP(struct place, offset)};
 
 /* Adds every frame, of any stack: later versions may ask for any of them. */
 static void add_all_places(struct job *job)
@@ -90,7 +81,7 @@ static void add_all_places(struct job *job)
                 (struct place){frame.module_number - 1, frame.offset};
     }
     keytable_done(&seen);
-    VEC_SORT(job->places, job->place_count, compare_places);
+    VEC_SORT_BY(job->places, job->place_count, by_module);
 }
 
 /* ── names ── */

@@ -21,20 +21,18 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"from", "ANCHOR", "compare with FILE from the first enter of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, from)},
-        {"to", "ANCHOR", "compare with FILE up to the last exit of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, to)},
+        {"from", "ANCHOR", "compare with FILE from the first enter of ANCHOR", CMD_TEXT(from)},
+        {"to", "ANCHOR", "compare with FILE up to the last exit of ANCHOR", CMD_TEXT(to)},
         {"pairs", "PERCENT",
                 "with fewer allocations in common the comparison with FILE is not known (default "
                 "50)",
-                ARGS_UINT, offsetof(struct fields, pairs)},
+                CMD_UINT(pairs)},
         {"predicted", "HINTS",
                 "also: has the run, made with these hints, the peaks that suggest predicted?",
-                ARGS_TEXT, offsetof(struct fields, predicted)},
-        {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)", ARGS_OUTPUT,
-                offsetof(struct fields, junit)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_TEXT(predicted)},
+        {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)",
+                CMD_OUTPUT(junit)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 #define TEXT_WIDTH 37 /* of the expressions; longer ones get a line of their own */

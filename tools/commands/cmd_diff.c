@@ -18,15 +18,12 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"from", "ANCHOR", "compare from the first enter of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, from)},
-        {"to", "ANCHOR", "compare up to the last exit of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, to)},
+        {"from", "ANCHOR", "compare from the first enter of ANCHOR", CMD_TEXT(from)},
+        {"to", "ANCHOR", "compare up to the last exit of ANCHOR", CMD_TEXT(to)},
         {"by", "WHO", "group by site or by python stack (default python where there is one)",
-                ARGS_TEXT, offsetof(struct fields, by)},
-        {"top", "N", "how many groups to list (default 20)", ARGS_UINT,
-                offsetof(struct fields, top)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_TEXT(by)},
+        {"top", "N", "how many groups to list (default 20)", CMD_UINT(top)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 #define STACK_LINES  8
@@ -284,16 +281,6 @@ static void diff_print_json(const struct diff *diff)
     json_end(&json, '}');
 }
 
-/* 0, or an exit code. */
-static int parse_by(const char *word, enum compare_groups_by *ret_by)
-{
-    *ret_by = word && strcmp(word, "site") == 0 ? COMPARE_GROUPS_SITE : COMPARE_GROUPS_PYTHON;
-    if (!word || *ret_by == COMPARE_GROUPS_SITE || strcmp(word, "python") == 0)
-        return CMD_DONE;
-    (void)fprintf(stderr, "kedge diff: --by %s: site or python\n", word);
-    return CMD_BAD;
-}
-
 static int find_windows(struct diff *diff)
 {
     const struct fields *fields = diff->fields;
@@ -348,18 +335,22 @@ static void cmd_diff_compare_and_print(struct diff *diff)
     symbols_free(diff->symbols);
 }
 
-static int diff_command(const void *parsed, char **words)
+static int diff_command(const void *parsed, char **captures)
 {
-    struct diff diff = {.fields = parsed};
-    int r = parse_by(diff.fields->by, &diff.by);
+    static const char *const words[] = {
+            [COMPARE_GROUPS_SITE] = "site", [COMPARE_GROUPS_PYTHON] = "python", NULL};
+    struct diff diff = {.fields = parsed, .by = COMPARE_GROUPS_PYTHON};
+    int by = args_choose("kedge diff", "by", diff.fields->by, words);
 
-    if (r != CMD_DONE)
-        return r;
+    if (by < 0)
+        return CMD_BAD;
+    if (diff.fields->by)
+        diff.by = (enum compare_groups_by)by;
     diff.top = diff.fields->top ? diff.fields->top : 20;
     diff.ink = render_ink(stdout);
-    r = load_open(words[0], &diff.good);
+    int r = load_open(captures[0], &diff.good);
     if (r == 0)
-        r = load_open(words[1], &diff.bad);
+        r = load_open(captures[1], &diff.bad);
     if (r == 0)
         r = find_windows(&diff);
     if (r == 0) {

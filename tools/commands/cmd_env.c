@@ -14,7 +14,7 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /* One row of tracker/base/options.def; a key row belongs to the variable before it. */

@@ -24,22 +24,18 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"to", "FORMAT", "one of the formats below", ARGS_TEXT, offsetof(struct fields, to)},
+        {"to", "FORMAT", "one of the formats below", CMD_TEXT(to)},
         {"output|o", "FILE",
                 "where to write it; - is standard output (default: that, unless it is a terminal)",
-                ARGS_OUTPUT, offsetof(struct fields, output)},
+                CMD_OUTPUT(output)},
         {"at", "MOMENT",
                 "what folded and pprof show: what lived at the peak (default), at the "
                 "end, or when memory ran out (oom)",
-                ARGS_TEXT, offsetof(struct fields, at)},
-        {"last", "N", "of memory_viz: only the last N allocations and frees", ARGS_UINT,
-                offsetof(struct fields, last)},
-        {"steps", "N", "of memory_viz: only the last N steps, stated or detected", ARGS_UINT,
-                offsetof(struct fields, steps)},
-        {"min-size", "SIZE", "of memory_viz: without blocks smaller than SIZE", ARGS_SIZE,
-                offsetof(struct fields, min_size)},
-        {"json", NULL, "machine-readable answer about what was written", ARGS_FLAG,
-                offsetof(struct fields, json)},
+                CMD_TEXT(at)},
+        {"last", "N", "of memory_viz: only the last N allocations and frees", CMD_UINT(last)},
+        {"steps", "N", "of memory_viz: only the last N steps, stated or detected", CMD_UINT(steps)},
+        {"min-size", "SIZE", "of memory_viz: without blocks smaller than SIZE", CMD_SIZE(min_size)},
+        {"json", NULL, "machine-readable answer about what was written", CMD_FLAG(json)},
 };
 
 static const struct export_format formats[] = {
@@ -101,17 +97,11 @@ static int find_format(struct task *task)
 static int find_moment(struct task *task)
 {
     static const char *const words[] = {
-            [EXPORT_PEAK] = "peak", [EXPORT_END] = "end", [EXPORT_OOM] = "oom"};
-    const char *at = task->fields->at ? task->fields->at : "peak";
+            [EXPORT_PEAK] = "peak", [EXPORT_END] = "end", [EXPORT_OOM] = "oom", NULL};
+    int at = args_choose("kedge export", "at", task->fields->at, words);
 
-    for (size_t i = 0; i < CMD_COUNT(words); i++) {
-        if (strcmp(at, words[i]) != 0)
-            continue;
-        task->at = (enum export_at)i;
-        return CMD_DONE;
-    }
-    (void)fprintf(stderr, "kedge export: --at %s: peak, end or oom\n", at);
-    return CMD_BAD;
+    task->at = (enum export_at)at;
+    return at < 0 ? CMD_BAD : CMD_DONE;
 }
 
 /* Refuses options that the format would silently ignore. */

@@ -18,9 +18,8 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"strict", NULL, "exit with 1 if there is a warning", ARGS_FLAG,
-                offsetof(struct fields, strict)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+        {"strict", NULL, "exit with 1 if there is a warning", CMD_FLAG(strict)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /* One row of tracker/hints/hintkeys.def. */

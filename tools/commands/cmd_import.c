@@ -19,16 +19,15 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"output|o", "FILE", "the capture to write", ARGS_OUTPUT, offsetof(struct fields, output)},
-        {"from", "KIND", "paddle, torch, rmm or csv (default: what the file looks like)", ARGS_TEXT,
-                offsetof(struct fields, from)},
+        {"output|o", "FILE", "the capture to write", CMD_OUTPUT(output)},
+        {"from", "KIND", "paddle, torch, rmm or csv (default: what the file looks like)",
+                CMD_TEXT(from)},
         {"anchors", "PATTERNS",
                 "lines of a log that are anchors, as after KEDGE_ANCHORS=log= (default: START "
                 "{}|END {})",
-                ARGS_TEXT, offsetof(struct fields, anchors)},
-        {"rank", "N", "the rank of the process, for kedge ranks", ARGS_TEXT,
-                offsetof(struct fields, rank)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_TEXT(anchors)},
+        {"rank", "N", "the rank of the process, for kedge ranks", CMD_TEXT(rank)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /* The formats that can be read, and their readers. */

@@ -16,11 +16,9 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"by", "anchor", "each anchor's figures over the ranks, in a table", ARGS_TEXT,
-                offsetof(struct fields, by)},
-        {"top", "N", "how many call sites or anchors to list (default 10)", ARGS_UINT,
-                offsetof(struct fields, top)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+        {"by", "anchor", "each anchor's figures over the ranks, in a table", CMD_TEXT(by)},
+        {"top", "N", "how many call sites or anchors to list (default 10)", CMD_UINT(top)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /* Captures without a summary in a folder, whose path ends with a slash. */

@@ -15,27 +15,24 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"from", "ANCHOR", "begin at the first enter of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, from)},
-        {"to", "ANCHOR", "end after the last exit of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, to)},
+        {"from", "ANCHOR", "begin at the first enter of ANCHOR", CMD_TEXT(from)},
+        {"to", "ANCHOR", "end after the last exit of ANCHOR", CMD_TEXT(to)},
         {"by", "WHAT",
                 "rows by stack, site, library, class, anchor or device (views live, hwm, leaks, "
                 "temporary); --by anchor alone: the figures of each anchor",
-                ARGS_TEXT, offsetof(struct fields, by)},
+                CMD_TEXT(by)},
         {"sort", "FIELD", "the view's rows by this figure, largest first; a wrong FIELD lists them",
-                ARGS_TEXT, offsetof(struct fields, sort)},
-        {"filter", "TEXT", "only rows with TEXT in their stack, library, anchor or kind", ARGS_TEXT,
-                offsetof(struct fields, filter)},
-        {"view", "NAME", "only this view (below)", ARGS_TEXT, offsetof(struct fields, view)},
+                CMD_TEXT(sort)},
+        {"filter", "TEXT", "only rows with TEXT in their stack, library, anchor or kind",
+                CMD_TEXT(filter)},
+        {"view", "NAME", "only this view (below)", CMD_TEXT(view)},
         {"steps", "WHICH",
                 "of --view steps and --html: stated or detected (default: stated, else detected)",
-                ARGS_TEXT, offsetof(struct fields, steps)},
-        {"top", "N", "how many stacks and hints to list (default 10)", ARGS_UINT,
-                offsetof(struct fields, top)},
+                CMD_TEXT(steps)},
+        {"top", "N", "how many stacks and hints to list (default 10)", CMD_UINT(top)},
         {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
-                ARGS_OUTPUT, offsetof(struct fields, html)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_OUTPUT(html)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 static int find_view(const struct fields *fields, enum view *ret_view)
@@ -56,16 +53,13 @@ static int find_view(const struct fields *fields, enum view *ret_view)
 
 static int cmd_report_find_steps(const struct fields *fields, enum stepview_choice *ret_choice)
 {
-    const char *which = fields->steps;
+    static const char *const words[] = {"stated", "detected", NULL};
+    int which = args_choose("kedge report", "steps", fields->steps, words);
 
-    *ret_choice = STEPVIEW_ANY;
-    if (!which)
-        return CMD_DONE;
-    *ret_choice = strcmp(which, "stated") == 0 ? STEPVIEW_ONLY_STATED : STEPVIEW_ONLY_DETECTED;
-    if (*ret_choice == STEPVIEW_ONLY_STATED || strcmp(which, "detected") == 0)
-        return CMD_DONE;
-    (void)fprintf(stderr, "kedge report: --steps %s: stated or detected\n", which);
-    return CMD_BAD;
+    *ret_choice = !fields->steps ? STEPVIEW_ANY
+            : which == 0         ? STEPVIEW_ONLY_STATED
+                                 : STEPVIEW_ONLY_DETECTED;
+    return which < 0 ? CMD_BAD : CMD_DONE;
 }
 
 /* Checks --html: a page has all views and is not JSON. */

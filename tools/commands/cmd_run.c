@@ -26,12 +26,11 @@ struct fields {
 
 static const struct args_option options[] = {
         SPAWN_OPTIONS,
-        {"trace", "KIND", "ring, full, agg or off: which events are kept", ARGS_TEXT,
-                offsetof(struct fields, spawn.trace)},
+        {"trace", "KIND", "ring, full, agg or off: which events are kept", CMD_TEXT(spawn.trace)},
         {"api", "WHICH",
                 "how frameworks allocate: stream (default), sync, or framework (as they are)",
-                ARGS_TEXT, offsetof(struct fields, spawn.api)},
-        {"quiet|q", NULL, "print no lines at the end", ARGS_FLAG, offsetof(struct fields, quiet)},
+                CMD_TEXT(spawn.api)},
+        {"quiet|q", NULL, "print no lines at the end", CMD_FLAG(quiet)},
 };
 
 /* The path as the user would type it in `directory`. */

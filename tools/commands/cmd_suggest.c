@@ -33,23 +33,20 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"good", "CAPTURE", "the run that frees in time", ARGS_TEXT, offsetof(struct fields, good)},
-        {"bad", "CAPTURE", "the run that frees late", ARGS_TEXT, offsetof(struct fields, bad)},
-        {"output|o", "FILE", "where the hints go (- is standard output)", ARGS_OUTPUT,
-                offsetof(struct fields, output)},
-        {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on", ARGS_TEXT,
-                offsetof(struct fields, from)},
-        {"to", "ANCHOR", "and up to the last exit of ANCHOR", ARGS_TEXT,
-                offsetof(struct fields, to)},
-        {"min-size", "SIZE", "leave smaller blocks alone (default 2M)", ARGS_SIZE,
-                offsetof(struct fields, min_size)},
+        {"good", "CAPTURE", "the run that frees in time", CMD_TEXT(good)},
+        {"bad", "CAPTURE", "the run that frees late", CMD_TEXT(bad)},
+        {"output|o", "FILE", "where the hints go (- is standard output)", CMD_OUTPUT(output)},
+        {"from", "ANCHOR", "look at what is allocated from the first enter of ANCHOR on",
+                CMD_TEXT(from)},
+        {"to", "ANCHOR", "and up to the last exit of ANCHOR", CMD_TEXT(to)},
+        {"min-size", "SIZE", "leave smaller blocks alone (default 2M)", CMD_SIZE(min_size)},
         {"cap", "SIZE",
                 "make the program fit into SIZE of a device: what goes out to the host, and when",
-                ARGS_SIZE, offsetof(struct fields, cap)},
+                CMD_SIZE(cap)},
         {"bandwidth", "SIZE",
                 "of copies to and from the host, bytes a second (with --cap; default 24G)",
-                ARGS_SIZE, offsetof(struct fields, bandwidth)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_SIZE(bandwidth)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 /*

@@ -20,15 +20,13 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"interval", "SECONDS", "time between two looks, 0.1 to 3600 (default 1)", ARGS_TEXT,
-                offsetof(struct fields, interval)},
-        {"sort", "KEY", "call sites by live (default), peak or rate", ARGS_TEXT,
-                offsetof(struct fields, sort)},
-        {"top", "N", "how many call sites (default 10; on a screen as many as fit)", ARGS_UINT,
-                offsetof(struct fields, top)},
-        {"once", NULL, "one look", ARGS_FLAG, offsetof(struct fields, once)},
-        {"json", NULL, "one JSON object in a line for each look, until the process ends", ARGS_FLAG,
-                offsetof(struct fields, json)},
+        {"interval", "SECONDS", "time between two looks, 0.1 to 3600 (default 1)",
+                CMD_TEXT(interval)},
+        {"sort", "KEY", "call sites by live (default), peak or rate", CMD_TEXT(sort)},
+        {"top", "N", "how many call sites (default 10; on a screen as many as fit)", CMD_UINT(top)},
+        {"once", NULL, "one look", CMD_FLAG(once)},
+        {"json", NULL, "one JSON object in a line for each look, until the process ends",
+                CMD_FLAG(json)},
 };
 
 struct top {

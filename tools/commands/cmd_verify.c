@@ -34,19 +34,18 @@ struct fields {
 };
 
 static const struct args_option options[] = {
-        {"hints", "FILE", "the hints to verify; the receipt is written beside them", ARGS_TEXT,
-                offsetof(struct fields, spawn.hints)},
-        {"sim", NULL, "run on the simulated device", ARGS_FLAG, offsetof(struct fields, spawn.sim)},
+        {"hints", "FILE", "the hints to verify; the receipt is written beside them",
+                CMD_TEXT(spawn.hints)},
+        {"sim", NULL, "run on the simulated device", CMD_FLAG(spawn.sim)},
         {"api", "WHICH",
                 "how frameworks allocate: stream (default), sync, or framework (as they are)",
-                ARGS_TEXT, offsetof(struct fields, spawn.api)},
-        {"keep", "DIRECTORY", "make DIRECTORY and leave all captures there", ARGS_TEXT,
-                offsetof(struct fields, keep)},
+                CMD_TEXT(spawn.api)},
+        {"keep", "DIRECTORY", "make DIRECTORY and leave all captures there", CMD_TEXT(keep)},
         {"outputs", "WHICH",
                 "same (default): the program has to print the same with and without hints; or any",
-                ARGS_TEXT, offsetof(struct fields, outputs)},
-        {"json", NULL, "machine-readable output; the program's output goes to stderr", ARGS_FLAG,
-                offsetof(struct fields, json)},
+                CMD_TEXT(outputs)},
+        {"json", NULL, "machine-readable output; the program's output goes to stderr",
+                CMD_FLAG(json)},
 };
 
 /* The moves of an evict hint in a run. */
@@ -933,6 +932,7 @@ static char *make_directory(const char *keep)
 
 static int open_hints(const struct fields *fields, struct hintfile **ret_file)
 {
+    static const char *const words[] = {"same", "any", NULL};
     struct hintfile_error error = {.text = ""};
 
     if (!fields->spawn.hints) {
@@ -940,11 +940,8 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
                 cmd_verify.usage);
         return CMD_BAD;
     }
-    if (fields->outputs && strcmp(fields->outputs, "same") != 0
-            && strcmp(fields->outputs, "any") != 0) {
-        (void)fprintf(stderr, "kedge verify: --outputs %s: same or any\n", fields->outputs);
+    if (args_choose("kedge verify", "outputs", fields->outputs, words) < 0)
         return CMD_BAD;
-    }
     int r = hintfile_read(fields->spawn.hints, ret_file, &error);
     if (r == 0)
         return CMD_DONE;

@@ -25,41 +25,37 @@ struct fields {
 
 static const struct args_option options[] = {
         {"policy", "NAMES", "one or several of the policies below, with commas; or all (default)",
-                ARGS_TEXT, offsetof(struct fields, policy)},
-        {"passes", "N", "play the requests N times (default 1)", ARGS_UINT,
-                offsetof(struct fields, passes)},
+                CMD_TEXT(policy)},
+        {"passes", "N", "play the requests N times (default 1)", CMD_UINT(passes)},
         {"budget", "X",
                 "bytes that kedge tries to stay within: a size, or 1.05x for so many times the "
                 "peak live bytes (default: kedge's own rule)",
-                ARGS_TEXT, offsetof(struct fields, budget)},
-        {"lag", "STEPS", "how many steps the device is behind (default 0)", ARGS_TEXT,
-                offsetof(struct fields, lag)},
+                CMD_TEXT(budget)},
+        {"lag", "STEPS", "how many steps the device is behind (default 0)", CMD_TEXT(lag)},
         {"ordered", NULL,
                 "the program orders its streams with events: each waits for the one that "
                 "requests came from before (default: nothing is known)",
-                ARGS_FLAG, offsetof(struct fields, ordered)},
+                CMD_FLAG(ordered)},
         {"steps", "N",
                 "how many steps of the program are in the file (default 1), or auto: as many as "
                 "it states or kedge detects",
-                ARGS_TEXT, offsetof(struct fields, steps)},
+                CMD_TEXT(steps)},
         {"waits", "WHERE",
                 "where the program waits for the device: none (default), or behind each pass or "
                 "step",
-                ARGS_TEXT, offsetof(struct fields, waits)},
+                CMD_TEXT(waits)},
         {"threshold", "SIZE",
                 "what memory pools keep at such a wait (default 0, as CUDA has it; needs --waits)",
-                ARGS_SIZE, offsetof(struct fields, threshold)},
+                CMD_SIZE(threshold)},
         {"backed", "WHICH",
                 "count what the device gives, in whole 2 MiB: yes (default), or no: what policies "
                 "ask for",
-                ARGS_TEXT, offsetof(struct fields, backed)},
-        {"api", "WHICH", "how the program of a csv allocates: stream (default) or sync", ARGS_TEXT,
-                offsetof(struct fields, api)},
-        {"from", "ANCHOR", "only from the first enter of ANCHOR on (captures)", ARGS_TEXT,
-                offsetof(struct fields, from)},
-        {"to", "ANCHOR", "only to the last exit of ANCHOR (captures)", ARGS_TEXT,
-                offsetof(struct fields, to)},
-        {"json", NULL, "machine-readable output", ARGS_FLAG, offsetof(struct fields, json)},
+                CMD_TEXT(backed)},
+        {"api", "WHICH", "how the program of a csv allocates: stream (default) or sync",
+                CMD_TEXT(api)},
+        {"from", "ANCHOR", "only from the first enter of ANCHOR on (captures)", CMD_TEXT(from)},
+        {"to", "ANCHOR", "only to the last exit of ANCHOR (captures)", CMD_TEXT(to)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 struct query {
@@ -178,35 +174,28 @@ static int pick_steps(struct query *query)
 
 static int pick_backed(struct query *query)
 {
-    const char *text = query->fields->backed ? query->fields->backed : "yes";
+    static const char *const words[] = {"yes", "no", NULL};
+    int word = args_choose("kedge whatif", "backed", query->fields->backed, words);
 
-    query->job.backed = strcmp(text, "yes") == 0;
-    if (!query->job.backed && strcmp(text, "no") != 0)
-        return bad_value("backed", text, "yes or no");
-    return CMD_DONE;
+    query->job.backed = word == 0;
+    return word < 0 ? CMD_BAD : CMD_DONE;
 }
 
 static int pick_waits(struct query *query)
 {
-    static const char *const names[] = {
-            [WHATIF_WAITS_NONE] = "none",
+    static const char *const words[] = {[WHATIF_WAITS_NONE] = "none",
             [WHATIF_WAITS_PASS] = "pass",
             [WHATIF_WAITS_STEP] = "step",
-    };
-    const char *text = query->fields->waits ? query->fields->waits : "none";
+            NULL};
 
     if (query->fields->threshold && !query->fields->waits) {
         (void)fputs("kedge whatif: --threshold needs --waits\n", stderr);
         return CMD_BAD;
     }
-    for (size_t i = 0; i < CMD_COUNT(names); i++) {
-        if (strcmp(text, names[i]) == 0) {
-            query->job.waits = (enum whatif_waits)i;
-            query->job.threshold = query->fields->threshold;
-            return CMD_DONE;
-        }
-    }
-    return bad_value("waits", text, "none, pass or step");
+    int word = args_choose("kedge whatif", "waits", query->fields->waits, words);
+    query->job.waits = (enum whatif_waits)word;
+    query->job.threshold = query->fields->threshold;
+    return word < 0 ? CMD_BAD : CMD_DONE;
 }
 
 static int pick_numbers(struct query *query)
@@ -231,19 +220,17 @@ static int pick_numbers(struct query *query)
 
 static int check_words(const struct fields *fields, bool is_capture)
 {
-    const char *api = fields->api;
+    static const char *const words[] = {"stream", "sync", NULL};
 
     if (!is_capture && (fields->from || fields->to)) {
         (void)fputs("kedge whatif: --from and --to: only a capture has anchors\n", stderr);
         return CMD_BAD;
     }
-    if (is_capture && api) {
+    if (is_capture && fields->api) {
         (void)fputs("kedge whatif: --api is for a csv; a capture says it itself\n", stderr);
         return CMD_BAD;
     }
-    if (api && strcmp(api, "stream") != 0 && strcmp(api, "sync") != 0)
-        return bad_value("api", api, "stream or sync");
-    return CMD_DONE;
+    return args_choose("kedge whatif", "api", fields->api, words) < 0 ? CMD_BAD : CMD_DONE;
 }
 
 static int read_input(struct query *query, const char *path)

@@ -13,23 +13,6 @@
 #include "tracker/base/config.h"
 #include "tracker/base/runmark.h"
 
-static const char *const api_names[LAUNCH_API_COUNT] = {"stream", "sync", "framework"};
-
-bool launch_parse_api(const char *word, enum launch_api *ret_api)
-{
-    if (!word) {
-        *ret_api = LAUNCH_STREAM;
-        return true;
-    }
-    for (unsigned i = 0; i < LAUNCH_API_COUNT; i++) {
-        if (strcmp(word, api_names[i]) == 0) {
-            *ret_api = (enum launch_api)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *launch_value(const struct launch *launch, const char *name)
 {
     return envz_get(launch->vars, launch->vars_length, name);

@@ -59,7 +59,6 @@ enum launch_api {
     LAUNCH_STREAM,
     LAUNCH_SYNC,
     LAUNCH_FRAMEWORK,
-    LAUNCH_API_COUNT,
 };
 
 struct launch_request {
@@ -100,8 +99,5 @@ void launch_add(struct launch *launch, const char *name, const char *value);
 
 /* The value of a variable in the prepared environment, NULL if it is not set. */
 const char *launch_value(const struct launch *launch, const char *name);
-
-/* "stream", "sync" or "framework"; false for any other word. NULL gives LAUNCH_STREAM. */
-bool launch_parse_api(const char *word, enum launch_api *ret_api);
 
 #endif

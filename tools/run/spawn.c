@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/base/args.h"
 #include "tools/base/cmdexit.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
@@ -316,15 +317,19 @@ static int spawn_check_options(
 #define OPTION(id, name, kind, def, form, help) [CONFIG_##id] = (form),
 #include "tracker/base/options.def"
     };
+    static const char *const apis[] = {[LAUNCH_STREAM] = "stream",
+            [LAUNCH_SYNC] = "sync",
+            [LAUNCH_FRAMEWORK] = "framework",
+            NULL};
 
     if (!is_word_of(who, "mode", options->mode, forms[CONFIG_MODE])
             || !is_word_of(who, "hints-mode", options->hints_mode, forms[CONFIG_HINTS_MODE])
             || !is_word_of(who, "trace", options->trace, forms[CONFIG_TRACE]))
         return CMD_BAD;
-    if (!launch_parse_api(options->api, ret_api)) {
-        (void)fprintf(stderr, "%s: --api %s: stream, sync or framework\n", who, options->api);
+    int api = args_choose(who, "api", options->api, apis);
+    if (api < 0)
         return CMD_BAD;
-    }
+    *ret_api = (enum launch_api)api;
     if (options->hints && strcmp(options->hints, "off") != 0 && access(options->hints, R_OK) != 0) {
         (void)fprintf(stderr, "%s: %s: %s\n", who, options->hints, strerror(errno));
         return CMD_BAD;

@@ -32,7 +32,7 @@ has out "allocations: 52"
 has out "peak live bytes: $peak"
 has out "pages checked: $(cat pages)"
 sum=$(grep checksum out)
-expect 0 "$replay" --entrance sync --streams t.csv
+expect 0 "$replay" --api sync --streams t.csv
 has out "$sum"
 expect 0 "$replay" --passes 2 t.csv
 has out "allocations: 104"
@@ -68,6 +68,6 @@ printf 'op,id,size,stream,time_us\na,1,x,0,0\n' >bad.csv
 expect 2 "$replay" bad.csv
 has err "bad.csv:2:5: "
 [ "$(wc -l <err)" = 1 ] || fail "more than one line"
-expect 2 "$replay" --entrance async t.csv
+expect 2 "$replay" --api async t.csv
 expect 2 "$replay"
 expect 0 "$replay" --help

@@ -108,3 +108,11 @@ TEST(a_misspelt_word_finds_its_neighbour)
     CHECK_STR_EQ(args_nearest("dif", names, 3), "diff");
     CHECK(args_nearest("suggest", names, 3) == NULL);
 }
+
+TEST(a_word_is_chosen_and_the_first_is_the_default)
+{
+    static const char *const names[] = {"stream", "sync", "framework", NULL};
+    CHECK_EQ(args_choose("kedge run", "api", NULL, names), 0);
+    CHECK_EQ(args_choose("kedge run", "api", "framework", names), 2);
+    CHECK_EQ(args_choose("kedge run", "api", "async", names), -1);
+}

@@ -418,13 +418,3 @@ TEST(a_key_that_only_contains_the_word_backend_is_no_backend)
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "my_backend:x,backend:cudaMallocAsync");
     launch_done(&l);
 }
-
-TEST(entrances_are_parsed_and_stream_is_the_default)
-{
-    enum launch_api api = LAUNCH_SYNC;
-    CHECK(launch_parse_api(NULL, &api));
-    CHECK_EQ(api, LAUNCH_STREAM);
-    CHECK(launch_parse_api("framework", &api));
-    CHECK_EQ(api, LAUNCH_FRAMEWORK);
-    CHECK(!launch_parse_api("async", &api));
-}
