@@ -404,9 +404,21 @@ static const char *volatile working_on; /* NULL: no work, or no terminal */
 static volatile sig_atomic_t is_shown;
 static bool is_part; /* part of the work of progress_begin_all */
 
+int render_write(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = write(fd, bytes, length);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        bytes += n > 0 ? n : 0;
+        length -= n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
 static void render_write_all(const char *text)
 {
-    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+    if (render_write(STDERR_FILENO, text, strlen(text)) < 0)
         is_shown = 1; /* the user cannot see it */
 }
 

@@ -59,6 +59,9 @@ char *render_word(const char *text);
  */
 void render_guard_messages(void);
 
+/* Writes all bytes, also from a signal handler. 0, or -errno. */
+int render_write(int fd, const char *bytes, size_t length);
+
 /* The width of the stream's terminal; 80 if it has none. */
 unsigned render_columns(FILE *out);
 

@@ -55,17 +55,13 @@ static bool outfile_is_read(const struct stat *status)
 
 static int outfile_refuse(const char *who, const char *path, const char *why)
 {
-    (void)fprintf(stderr, "%s: ", who);
-    render_text(stderr, path);
-    (void)fprintf(stderr, " %s\n", why);
+    render_print(stderr, "%s: %s %s\n", who, path, why);
     return -EEXIST;
 }
 
 static int outfile_fail(const char *who, const char *path, int error)
 {
-    (void)fprintf(stderr, "%s: ", who);
-    render_text(stderr, path);
-    (void)fprintf(stderr, ": %s\n", strerror(error));
+    render_print(stderr, "%s: %s: %s\n", who, path, strerror(error));
     return -error;
 }
 
@@ -272,18 +268,6 @@ int outfile_done(struct outfile *file, bool is_whole)
     return r;
 }
 
-static int outfile_write_all(int fd, const char *text, size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t n = write(fd, text + done, length - done);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0)
-            done += (size_t)n;
-    }
-    return 0;
-}
-
 int outfile_write(
         const char *who, const char *path, enum outfile_kind kind, const char *text, size_t length)
 {
@@ -292,7 +276,7 @@ int outfile_write(
 
     if (r < 0)
         return r;
-    r = outfile_write_all(file.fd, text, length);
+    r = render_write(file.fd, text, length);
     if (r < 0)
         (void)outfile_fail(who, path, -r);
     int end = outfile_done(&file, r == 0);

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/base/render.h"
+
 #define EXIT_NOT_FOUND 127
 
 const struct args_option pager_option = {
@@ -104,21 +106,6 @@ static _Noreturn void become_pager(const char *command, int input)
     _exit(EXIT_NOT_FOUND);
 }
 
-/* Writes all of it, as long as the pager reads. */
-static void pager_write_all(int to, const char *text, size_t length)
-{
-    while (length) {
-        ssize_t written = write(to, text, length);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return;
-        text += written;
-        length -= (size_t)written;
-    }
-}
-
 /* Whether a pager has shown the text. */
 static bool show(const char *command, const char *text, size_t length)
 {
@@ -137,7 +124,7 @@ static bool show(const char *command, const char *text, size_t length)
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGINT, SIG_IGN);
         (void)signal(SIGQUIT, SIG_IGN);
-        pager_write_all(ends[1], text, length);
+        (void)render_write(ends[1], text, length); /* as long as the pager reads */
     }
     (void)close(ends[1]);
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)

@@ -56,6 +56,12 @@ void trace_sum_add(struct trace_sum *sum, uint64_t bytes)
     sum->bytes += bytes;
 }
 
+void trace_sum_join(struct trace_sum *sum, struct trace_sum more)
+{
+    sum->count += more.count;
+    sum->bytes += more.bytes;
+}
+
 static uint32_t number_of_stream(struct trace *trace, uint64_t stream)
 {
     uint32_t *last = &trace->index->last_stream;

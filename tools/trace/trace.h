@@ -205,6 +205,7 @@ struct trace_sum {
 
 /* Adds one block. */
 void trace_sum_add(struct trace_sum *sum, uint64_t bytes);
+void trace_sum_join(struct trace_sum *sum, struct trace_sum more);
 
 struct trace *trace_new(void);
 void trace_free(struct trace *trace);
