@@ -359,8 +359,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                                     "without its BFC allocator"},
                             [FRAMEWORK_JAX] = {"XLA_PYTHON_CLIENT_ALLOCATOR", "platform", NULL,
                                     "without its BFC allocator; 0.10 makes a pool of segments of "
-                                    "it, and "
-                                    "only --api stream shows its buffers"},
+                                    "it, and only --api stream shows its buffers"},
                             [FRAMEWORK_PADDLE] = {"FLAGS_use_system_allocator", "1",
                                     "FLAGS_use_cuda_malloc_async_allocator",
                                     "without its auto-growth allocator"}},

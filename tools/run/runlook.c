@@ -84,8 +84,7 @@ static char *why_undriven(const struct runmark *mark, int signal)
 
     if (signal)
         return vec_format(
-                "no process with libkedge.so in it loaded CUDA before signal %d ended the "
-                "program",
+                "no process with libkedge.so in it loaded CUDA before signal %d ended the program",
                 signal);
     if (ended < loaded && !runlook_get(&mark->lost))
         return vec_format(
@@ -143,7 +142,6 @@ char *runlook_why(const struct runlook *look, const char *program, const char *r
                         ? "no process said that libkedge.so was in it (a container, or a program "
                           "that LD_PRELOAD does not reach)"
                         : "no process used CUDA, or libkedge.so was not in it (sudo, a container "
-                          "or "
-                          "another LD_PRELOAD leave it out)");
+                          "or another LD_PRELOAD leave it out)");
     return why;
 }

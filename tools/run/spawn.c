@@ -2,7 +2,6 @@
 #include "tools/run/spawn.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
@@ -152,32 +151,22 @@ static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *pr
  * Of the existing C libraries only musl has a loader that takes LD_PRELOAD but cannot load an
  * object of glibc's.
  */
-static bool spawn_is_foreign(Elf *elf, const char *image, size_t size)
+static void look_at_loader(Elf *elf, struct spawn_program *program)
 {
     GElf_Phdr segment;
-    size_t count = 0;
+    size_t count = 0, size = 0;
+    const char *image = elf_rawfile(elf, &size);
 
     (void)elf_getphdrnum(elf, &count);
+    program->is_static = true;
     for (int i = 0; i < (int)count && gelf_getphdr(elf, i, &segment); i++) {
-        if (segment.p_type != PT_INTERP || segment.p_offset >= size)
+        if (segment.p_type != PT_INTERP)
             continue;
-        const char *path = image + segment.p_offset;
-        size_t length = strnlen(path, size - segment.p_offset);
-        return length > 0 && memmem(path, length, "musl", 4) != NULL;
+        program->is_static = false;
+        if (image && segment.p_offset < size)
+            program->is_foreign = memmem(image + segment.p_offset,
+                    strnlen(image + segment.p_offset, size - segment.p_offset), "musl", 4);
     }
-    return false;
-}
-
-static bool has_loader(Elf *elf)
-{
-    GElf_Phdr segment;
-    size_t count = 0;
-
-    (void)elf_getphdrnum(elf, &count);
-    for (int i = 0; i < (int)count && gelf_getphdr(elf, i, &segment); i++)
-        if (segment.p_type == PT_INTERP)
-            return true;
-    return false;
 }
 
 struct spawn_program spawn_look_at(const char *path)
@@ -195,7 +184,8 @@ struct spawn_program spawn_look_at(const char *path)
     }
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
     program.is_elf = elf && elf_kind(elf) == ELF_K_ELF;
-    program.is_static = program.is_elf && !has_loader(elf);
+    if (program.is_elf)
+        look_at_loader(elf, &program);
     while (program.is_elf && (section = elf_nextscn(elf, section)) != NULL) {
         if (!gelf_getshdr(section, &header))
             continue;
@@ -207,11 +197,6 @@ struct spawn_program spawn_look_at(const char *path)
     if (program.is_elf && gelf_getehdr(elf, &file)) {
         program.machine = file.e_machine;
         program.is_wide = file.e_ident[EI_CLASS] == ELFCLASS64;
-    }
-    if (program.is_elf) {
-        size_t size = 0;
-        const char *image = elf_rawfile(elf, &size);
-        program.is_foreign = image && spawn_is_foreign(elf, image, size);
     }
     if (elf)
         (void)elf_end(elf);
@@ -421,9 +406,9 @@ char *spawn_why_without(const char *program)
 }
 
 /* Whether a process was started with the run's number in its environment. */
-static bool is_of_run(const char *pid, const char *run)
+static bool is_of_run(pid_t pid, const char *run)
 {
-    char *path = vec_format("/proc/%s/environ", pid);
+    char *path = vec_format("/proc/%d/environ", pid);
     char *wanted = vec_format("%s=%s", CONFIG_RUN, run);
     FILE *in = fopen(path, "re");
     char *entry = NULL;
@@ -443,12 +428,11 @@ static bool is_of_run(const char *pid, const char *run)
 int spawn_still_runs(const char *run)
 {
     DIR *all = opendir("/proc");
-    const struct dirent *entry;
-    int pid = 0;
+    pid_t pid;
 
-    while (all && pid == 0 && (entry = readdir(all)) != NULL)
-        if (isdigit((unsigned char)entry->d_name[0]) && is_of_run(entry->d_name, run))
-            pid = (int)strtol(entry->d_name, NULL, 10);
+    do {
+        pid = tree_next(all);
+    } while (pid > 0 && !is_of_run(pid, run));
     if (all)
         (void)closedir(all);
     return pid;
@@ -517,12 +501,8 @@ static bool spawn_has_folder(const char *who, const char *capture)
             strchr(rest, '/') != NULL; /* folders of processes and ranks, which these may create */
     bool is_there = is_pattern || !*folder || access(folder, W_OK | X_OK) == 0;
 
-    if (!is_there) {
-        int error = errno;
-        (void)fprintf(stderr, "%s: --capture ", who);
-        render_text(stderr, capture);
-        (void)fprintf(stderr, ": %s\n", strerror(error));
-    }
+    if (!is_there)
+        render_print(stderr, "%s: --capture %s: %s\n", who, capture, strerror(errno));
     free(folder);
     return is_there;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/run/top_process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/load/captures.h"
+#include "tools/run/tree.h"
 
 /* ---- mappings ------------------------------------------------------------------------------- */
 
@@ -130,37 +130,10 @@ static bool has_file(pid_t pid, const struct stat *file, int *ret_error)
 
 /* ---- processes ------------------------------------------------------------------------------ */
 
-/* After the name, which may contain any character, comes " S 123": the state and the parent. */
-static pid_t parent_pid(pid_t pid)
-{
-    char *name = vec_format("/proc/%d/stat", pid);
-    FILE *file = fopen(name, "re");
-    char text[512] = "";
-
-    if (file) {
-        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-        (void)fclose(file);
-    }
-    free(name);
-    const char *behind = strrchr(text, ')');
-    return behind && strlen(behind) > 4 ? (pid_t)strtol(behind + 4, NULL, 10) : 0;
-}
-
-/* The next process of a folder, 0 after the last. */
-static pid_t top_process_next(DIR *folder)
-{
-    const struct dirent *entry;
-    pid_t pid = 0;
-
-    while (folder && pid <= 0 && (entry = readdir(folder)) != NULL)
-        pid = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
-    return pid;
-}
-
 static bool top_process_is_below(pid_t pid, pid_t top)
 {
     do {
-        pid = parent_pid(pid);
+        pid = tree_parent(pid);
     } while (pid > 0 && pid != top);
     return pid == top;
 }
@@ -192,7 +165,7 @@ static void find_below(pid_t top, struct find *find)
     DIR *folder = opendir("/proc");
     pid_t pid;
 
-    while ((pid = top_process_next(folder)) != 0)
+    while ((pid = tree_next(folder)) != 0)
         if (top_process_is_below(pid, top))
             top_process_add_capture(pid, find);
     if (folder)
@@ -223,10 +196,8 @@ static void say_why_not(pid_t pid, const struct mappings *mappings)
 static void say_which(pid_t pid, const struct find *find)
 {
     (void)fprintf(stderr, "kedge top: several processes below %d write captures: ", pid);
-    for (size_t i = 0; i < find->names.count; i++) {
-        (void)fputs(i ? ", " : "", stderr);
-        render_text(stderr, find->names.at[i]);
-    }
+    for (size_t i = 0; i < find->names.count; i++)
+        render_print(stderr, "%s%s", i ? ", " : "", find->names.at[i]);
     (void)fputs("; name one of them\n", stderr);
 }
 
@@ -264,7 +235,7 @@ static pid_t find_writer(const struct stat *file)
     pid_t pid;
 
     do {
-        pid = top_process_next(folder);
+        pid = tree_next(folder);
     } while (pid > 0 && !has_file(pid, file, &error));
     if (folder)
         (void)closedir(folder);
@@ -311,6 +282,6 @@ bool top_process_has_ended(const struct top_process *running)
     if (!running->is_known)
         return false;
     if (running->fd < 0)
-        return !running->pid || parent_pid(running->pid) == 0;
+        return !running->pid || tree_parent(running->pid) == 0;
     return poll(&end, 1, 0) == 1;
 }

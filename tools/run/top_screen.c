@@ -21,24 +21,13 @@
 static struct termios before;
 static volatile sig_atomic_t is_open;
 
-static void show_all(const char *text, size_t length)
-{
-    while (length > 0) {
-        ssize_t n = write(STDOUT_FILENO, text, length);
-        if (n <= 0 && errno != EINTR)
-            return;
-        text += n > 0 ? n : 0;
-        length -= n > 0 ? (size_t)n : 0;
-    }
-}
-
 /* May be called in a signal handler, as may `enter`. */
 static void top_screen_leave(void)
 {
     if (!is_open)
         return;
     is_open = 0;
-    show_all(LEAVE, sizeof(LEAVE) - 1);
+    (void)render_write(STDOUT_FILENO, LEAVE, sizeof(LEAVE) - 1);
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &before);
 }
 
@@ -51,7 +40,7 @@ static void top_screen_enter(void)
     raw.c_cc[VTIME] = 0;
     is_open = 1;
     (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-    show_all(ENTER, sizeof(ENTER) - 1);
+    (void)render_write(STDOUT_FILENO, ENTER, sizeof(ENTER) - 1);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -170,7 +159,7 @@ void top_screen_show(const char *lines)
     }
     (void)fputs("\033[J", out);
     (void)fclose(out);
-    show_all(frame, size);
+    (void)render_write(STDOUT_FILENO, frame, size);
     free(frame);
 }
 

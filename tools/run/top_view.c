@@ -38,18 +38,12 @@ static void top_view_print_head(
     char *state = top_watch_state(watch);
     uint64_t seconds = age(capture);
 
-    (void)fputs("program     ", out);
-    render_text(out, capture->argc ? filename_of(capture->argv[0]) : capture->exe);
-    for (size_t i = 1; i < capture->argc; i++) {
-        (void)fputc(' ', out);
-        render_text(out, capture->argv[i]);
-    }
+    render_print(
+            out, "program     %s", capture->argc ? filename_of(capture->argv[0]) : capture->exe);
+    for (size_t i = 1; i < capture->argc; i++)
+        render_print(out, " %s", capture->argv[i]);
     (void)fprintf(out, "\nprocess     pid %" PRIu32, capture->pid);
-    if (*capture->rank) {
-        (void)fputs(", rank ", out);
-        render_text(out, capture->rank);
-    }
-    (void)fprintf(out, ", %s", state);
+    render_print(out, "%s%s, %s", *capture->rank ? ", rank " : "", capture->rank, state);
     if (!watch->has_ended)
         (void)fprintf(out, " for %" PRIu64 ":%02" PRIu64 ":%02" PRIu64, seconds / 3600,
                 seconds / 60 % 60, seconds % 60);
@@ -80,8 +74,7 @@ static void top_view_print_anchor(FILE *out, const struct top_watch *watch)
 {
     const char *anchor = watch->anchor ? watch->anchor : "not recorded";
 
-    (void)fputs("anchor      ", out);
-    render_text(out, *anchor ? anchor : "outside of all anchors");
+    render_print(out, "anchor      %s", *anchor ? anchor : "outside of all anchors");
     if (watch->anchor_instance)
         (void)fprintf(out, " (%" PRIu64 ")", (uint64_t)watch->anchor_instance + 1);
     (void)fputc('\n', out);
@@ -123,12 +116,10 @@ static void print_failures(FILE *out, const struct read_capture *capture)
 /* A screen cuts its lines. */
 static void print_title(FILE *out, const struct top_view *view, const char *title)
 {
-    if (!view->is_screen) {
+    if (view->is_screen)
+        render_print(out, "%s\n", title);
+    else
         render_label(out, title, SITE_COLUMN, 8);
-        return;
-    }
-    render_text(out, title);
-    (void)fputc('\n', out);
 }
 
 static void top_view_print_sites(FILE *out, struct top_watch *watch, const struct top_view *view)

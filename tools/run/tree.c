@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/run/tree.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -48,11 +46,18 @@ void tree_child(pid_t parent)
         _exit(127);
 }
 
-/*
- * The parent of a process, 0 = there is no such process. The name may contain any character,
- * brackets too.
- */
-static pid_t tree_parent_of(pid_t process)
+pid_t tree_next(DIR *processes)
+{
+    const struct dirent *entry;
+    pid_t process = 0;
+
+    while (processes && process <= 0 && (entry = readdir(processes)) != NULL)
+        process = (pid_t)strtol(entry->d_name, NULL, 10); /* 0: no process */
+    return process;
+}
+
+/* Behind the name, which may contain any character, comes " S 123": the state and the parent. */
+pid_t tree_parent(pid_t process)
 {
     char path[64];
     char text[1024];
@@ -75,7 +80,7 @@ static bool tree_is_below(pid_t process)
     pid_t own = getpid();
 
     for (int depth = 0; process > 1 && depth < 1000; depth++) {
-        process = tree_parent_of(process);
+        process = tree_parent(process);
         if (process == own)
             return true;
     }
@@ -85,15 +90,11 @@ static bool tree_is_below(pid_t process)
 static void signal_all(int number)
 {
     DIR *processes = opendir("/proc");
-    const struct dirent *entry;
+    pid_t process;
 
-    while (processes && (entry = readdir(processes)) != NULL) {
-        pid_t process = isdigit((unsigned char)entry->d_name[0])
-                ? (pid_t)strtol(entry->d_name, NULL, 10)
-                : 0;
+    while ((process = tree_next(processes)) != 0)
         if (process > 1 && tree_is_below(process))
             (void)kill(process, number);
-    }
     if (processes)
         (void)closedir(processes);
 }

@@ -14,6 +14,7 @@
 #ifndef KEDGE_TOOLS_TREE_H
 #define KEDGE_TOOLS_TREE_H
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #define TREE_GRACE_S 5
@@ -31,6 +32,12 @@ void tree_child(pid_t parent);
  * waitpid's form.
  */
 int tree_wait(pid_t child);
+
+/* The next process in an open /proc (NULL: it could not be opened), 0 after the last. */
+pid_t tree_next(DIR *processes);
+
+/* The parent of a process, 0 = there is no such process. */
+pid_t tree_parent(pid_t process);
 
 /* The first signal that asked kedge to end, 0 = none. */
 int tree_signal(void);
