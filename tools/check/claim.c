@@ -83,9 +83,7 @@ const char *claim_op_text(enum claim_op op)
     return ops[op];
 }
 
-/*
- * ---- parsing a claim --------------------------------------------------------------------------
- */
+/* ---- parsing a claim ------------------------------------------------------------------------- */
 
 struct parsing {
     const char *text, *at;

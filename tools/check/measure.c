@@ -55,11 +55,6 @@ void measure_done(struct measure *measure)
     *measure = (struct measure){0};
 }
 
-static bool measure_lacks_events(const struct load *load)
-{
-    return load->complete_from > 0;
-}
-
 /* The range of a value that was `value` at the end of the record. */
 static struct claim_range measure_range_of(enum claim_figure figure, uint64_t value, bool has_ended)
 {
@@ -172,7 +167,7 @@ void measure_growers(const struct load *load, struct model_window window, struct
 /* Why growth is unknown; NULL: the steps are recorded. */
 static char *growth_lacks(const struct load *load, const struct stepview *view)
 {
-    if (measure_lacks_events(load))
+    if (load->complete_from > 0)
         return vec_text(load_lacks(load->capture));
     if (!view->family)
         return vec_format("not known: the program states no steps (%s)", view->period.reason);
@@ -410,7 +405,7 @@ static void measure_anchors(
     if (result->anchor == TRACE_NONE) {
         result->range = unknown;
         result->note = nobody_note(trace, claim->anchor);
-    } else if (measure_lacks_events(measure->load)) {
+    } else if (measure->load->complete_from > 0) {
         result->range = unknown;
         result->note = vec_text(load_lacks(measure->load->capture));
     } else if (!has_ended && result->answer == CLAIM_YES) {

@@ -10,9 +10,7 @@
 
 static const struct claim_range unknown = {0, UINT64_MAX};
 
-/*
- * ---- finding the peaks ------------------------------------------------------------------------
- */
+/* ---- finding the peaks ----------------------------------------------------------------------- */
 
 static struct claim_range peaks_range(uint64_t value, bool is_final)
 {
@@ -65,11 +63,6 @@ struct peaks_walk {
     uint64_t most_live, most_hinted, most_reserved;
 };
 
-static uint64_t peaks_most(uint64_t most, uint64_t now)
-{
-    return now > most ? now : most;
-}
-
 /* A release by a hint takes storage from a block once: its later free takes nothing more. */
 static void peaks_step(struct peaks_walk *walk, const struct trace *trace,
         const struct trace_event *event, int device)
@@ -101,9 +94,9 @@ static struct peaks_figures peaks_by_events(const struct peaks_run *run, int dev
         peaks_step(&walk, trace, &trace->events[at], device);
         if (at < run->window.first)
             continue;
-        walk.most_live = peaks_most(walk.most_live, walk.live);
-        walk.most_hinted = peaks_most(walk.most_hinted, walk.hinted);
-        walk.most_reserved = peaks_most(walk.most_reserved, walk.reserved);
+        walk.most_live = max_of(walk.most_live, walk.live);
+        walk.most_hinted = max_of(walk.most_hinted, walk.hinted);
+        walk.most_reserved = max_of(walk.most_reserved, walk.reserved);
     }
     return peaks_ranges(run, walk.most_live,
             run->window.is_named ? walk.most_live : walk.most_hinted, walk.most_reserved);

@@ -118,8 +118,7 @@ static void pileup_span(const struct pileup_work *w, struct pileup_course *cours
         return;
     course->falls += course->is_above && !is_above;
     course->is_above = is_above;
-    if (kept < course->least)
-        course->least = kept;
+    course->least = min_of(course->least, kept);
 }
 
 /* Bytes that rose and fell several times do not pile up, even if they are high at the end. */

@@ -87,12 +87,10 @@ static void page_json_max(struct page *page)
 static const struct json_columns columns[] = {
         {"hints",
                 " id do mode matched_count released_bytes would_bytes held_bytes skipped_count "
-                "refused_count late_touches "
-                "violations late_writes drift "},
+                "refused_count late_touches violations late_writes drift "},
         {"steps",
                 " step ended block_bytes cap_bytes moved_in_bytes moved_out_bytes dropped_bytes "
-                "wait_count in_at_most_bytes "
-                "in_at_least_bytes layout_ms evict_ms stall_ms "},
+                "wait_count in_at_most_bytes in_at_least_bytes layout_ms evict_ms stall_ms "},
         {"kept", " reason title count bytes stack "},
         {"live_at_oom", " title bytes count stack "},
         {"sources",
@@ -100,12 +98,10 @@ static const struct json_columns columns[] = {
                 "at_max_bytes "},
         {"findings",
                 " pattern title anchor instance saves_bytes max_left_bytes bytes count "
-                "at_max_bytes longest_ns memory_of "
-                "advice stack "},
+                "at_max_bytes longest_ns memory_of advice stack "},
         {"anchors",
                 " name instance max_bytes remaining_bytes allocated_bytes allocated_count "
-                "freed_bytes freed_count "
-                "peak_live_bytes "},
+                "freed_bytes freed_count peak_live_bytes "},
         {"rows",
                 " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
                 "allocated_bytes allocated_count "},

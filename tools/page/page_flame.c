@@ -22,10 +22,8 @@ struct tree {
 
 static void weigh_node(struct node *node, const struct page_sums *sums)
 {
-    for (unsigned i = 0; i < PAGE_MOMENTS; i++) {
-        node->at[i].bytes += sums->at[i].bytes;
-        node->at[i].count += sums->at[i].count;
-    }
+    for (unsigned i = 0; i < PAGE_MOMENTS; i++)
+        trace_sum_join(&node->at[i], sums->at[i]);
 }
 
 static uint32_t page_flame_child_of(struct tree *tree, uint32_t parent, uint32_t frame)

@@ -7,17 +7,11 @@
 
 /* ---- bytes of each stack ---- */
 
-static void add_sum(struct trace_sum *to, struct trace_sum more)
-{
-    to->count += more.count;
-    to->bytes += more.bytes;
-}
-
 static void page_sites_add_sums(struct page_sums *to, const struct page_sums *more)
 {
-    add_sum(&to->allocated, more->allocated);
+    trace_sum_join(&to->allocated, more->allocated);
     for (unsigned i = 0; i < PAGE_MOMENTS; i++)
-        add_sum(&to->at[i], more->at[i]);
+        trace_sum_join(&to->at[i], more->at[i]);
 }
 
 static bool page_sites_is_in_window(const struct page *page, const struct trace_block *block)
@@ -97,8 +91,7 @@ static struct heavy *heaviest_stacks(const struct page *page, size_t *ret_count)
         struct heavy heavy = {.allocated = sums->allocated.bytes, .stack = (uint32_t)i};
 
         for (unsigned k = 0; k < PAGE_MOMENTS; k++)
-            if (sums->at[k].bytes > heavy.most)
-                heavy.most = sums->at[k].bytes;
+            heavy.most = max_of(heavy.most, sums->at[k].bytes);
         if (sums->allocated.count || heavy.most)
             VEC_PUSH(list, count, room) = heavy;
     }
@@ -207,8 +200,7 @@ static void find_most(struct page *page)
         if (block->born < window.first)
             continue;
         live[site] = is_birth ? live[site] + block->size : live[site] - block->size;
-        if (live[site] > sites->list[site].most)
-            sites->list[site].most = live[site];
+        sites->list[site].most = max_of(sites->list[site].most, live[site]);
     }
     free(live);
 }

@@ -37,15 +37,6 @@ static struct grouping page_timeline_by_site(const struct page *page)
     return grouping;
 }
 
-static const char *library_name(struct symbols *symbols, uint32_t stack)
-{
-    const char *owner = symbols_owner(symbols, stack);
-
-    if (*owner)
-        return owner;
-    return stack ? "(code in no library)" : "(no stack)";
-}
-
 static struct grouping by_library(const struct page *page)
 {
     const struct trace *trace = page->report->load.trace;
@@ -61,7 +52,7 @@ static struct grouping by_library(const struct page *page)
         uint32_t *library = &of_stack[trace->blocks[i].stack];
 
         if (*library == TRACE_NONE) {
-            const char *name = library_name(page->report->symbols, trace->blocks[i].stack);
+            const char *name = sources_library_of(page->report->symbols, trace->blocks[i].stack);
 
             *library = keytable_number(&index, keytable_text(name));
             if (*library == grouping.count)

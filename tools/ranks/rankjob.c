@@ -303,10 +303,7 @@ static void rankjob_compare_anchors(struct rankjob *job, size_t paths)
     free(merge.lefts);
 }
 
-/*
- * ---- the whole comparison
- * -------------------------------------------------------------------------------
- */
+/* ---- the whole comparison -------------------------------------------------------------------- */
 
 void rankjob_compare(const struct ranksum *sums, size_t count, size_t unread,
         const struct ranksum_book *book, struct rankjob *ret_job)

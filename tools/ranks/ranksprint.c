@@ -59,14 +59,10 @@ static char *worst_sentence(const struct rankjob *job, char *const *titles)
     char *beside = beside_median(job);
     char *cause = main_cause(job, titles);
     size_t others = count_failures(job) - job->worst->has_failed;
-    char *failure = vec_text("");
-
-    if (job->worst->has_failed) {
-        free(failure);
-        failure = others
-                ? vec_format(" it ran out of memory, as %zu other%s did;", others, render_s(others))
-                : vec_text(" it ran out of memory;");
-    }
+    char *failure = !job->worst->has_failed ? vec_text("")
+            : others
+            ? vec_format(" it ran out of memory, as %zu other%s did;", others, render_s(others))
+            : vec_text(" it ran out of memory;");
     char *text = vec_format("%s is the worst:%s %s at its peak, %s%s", name, failure,
             render_bytes(job->worst->peak_live).text, beside, cause);
     free(name);
@@ -103,12 +99,12 @@ static char *sentence(const struct rankjob *job, char *const *titles)
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-static void ranksprint_print_note(const char *text)
+/* Its text follows, in column 6. */
+static void ranksprint_begin_note(void)
 {
     struct render_ink ink = render_ink(stdout);
 
     printf("%snote:%s ", ink.yellow, ink.off);
-    render_label(stdout, text, 6, 6);
 }
 
 static void note_gaps(const struct rankjob *job)
@@ -124,13 +120,10 @@ static void note_gaps(const struct rankjob *job)
         free(text);
         text = longer;
     }
-    if (job->gap_count > NAMES_SHOWN) {
-        char *longer = vec_format("%s, ...", text);
-        free(text);
-        text = longer;
+    if (job->gap_count) {
+        ranksprint_begin_note();
+        render_label_of(stdout, 6, 6, "%s%s", text, job->gap_count > NAMES_SHOWN ? ", ..." : "");
     }
-    if (job->gap_count)
-        ranksprint_print_note(text);
     free(text);
 }
 
@@ -138,19 +131,17 @@ static void note_twins(const struct rankjob *job)
 {
     for (size_t i = 0; i < job->twins_count && i < NAMES_SHOWN; i++) {
         const struct rankjob_twins *twins = &job->twins[i];
-        char *text = vec_format(
+        ranksprint_begin_note();
+        render_label_of(stdout, 6, 6,
                 "rank %s has %zu captures: %s%s; the one with the highest peak is compared",
                 twins->first->rank, twins->count,
                 twins->is_restart ? "it was started again" : "processes that ran at the same time",
                 twins->has_hosts ? ", on several hosts" : "");
-        ranksprint_print_note(text);
-        free(text);
     }
     if (job->twins_count > NAMES_SHOWN) {
-        char *text =
-                vec_format("%zu more ranks have several captures", job->twins_count - NAMES_SHOWN);
-        ranksprint_print_note(text);
-        free(text);
+        ranksprint_begin_note();
+        render_label_of(stdout, 6, 6, "%zu more ranks have several captures",
+                job->twins_count - NAMES_SHOWN);
     }
 }
 
@@ -165,12 +156,12 @@ static void note_incomplete(const struct rankjob *job)
     char *damaged = job->damaged ? vec_format("%zu%s %s damaged and not compared", job->damaged,
                             noun, job->damaged == 1 ? "is" : "are")
                                  : vec_text("");
-    char *text = vec_format("incomplete: %s%s%s", unread, *unread && *damaged ? ", " : "", damaged);
 
-    ranksprint_print_note(text);
+    ranksprint_begin_note();
+    render_label_of(
+            stdout, 6, 6, "incomplete: %s%s%s", unread, *unread && *damaged ? ", " : "", damaged);
     free(unread);
     free(damaged);
-    free(text);
 }
 
 /*
@@ -235,8 +226,6 @@ static void print_capture(const struct ranksum *sum, bool holds)
     bool is_plain = strcmp(sum->end, "exited with status 0") == 0;
     const char *end = !sum->is_complete ? "damaged" : is_plain ? "" : sum->end;
     char *mode = sum->hint_count ? vec_format(" (%s)", hintwords_mode(sum->mode)) : vec_text("");
-    char *last =
-            vec_format("%s%s%s%s", sum->path + sum->folder_length, mode, *end ? ", " : "", end);
     const char *rank = *sum->rank ? sum->rank : "-";
     unsigned length = (unsigned)strlen(rank), pad = length < 4 ? 4 - length : 0;
     unsigned column = 56 + pad + length;
@@ -254,9 +243,9 @@ static void print_capture(const struct ranksum *sum, bool holds)
     }
     ranksprint_print_bytes(sum->peak_reserved);
     printf("  ");
-    render_label(stdout, last, column, 8);
+    render_label_of(stdout, column, 8, "%s%s%s%s", sum->path + sum->folder_length, mode,
+            *end ? ", " : "", end);
     free(mode);
-    free(last);
 }
 
 /* Unknown values come last. */
@@ -283,11 +272,8 @@ static void print_captures(const struct ranksprint *print, const struct rankjob 
         VEC_SORT(rows, job->count, ranksprint_highest_first);
         shown = print->top < shown ? print->top : shown;
     }
-    if (job->count && job->sums[0].folder_length) {
-        char *folder = vec_format("%.*s", (int)job->sums[0].folder_length, job->sums[0].path);
-        render_label(stdout, folder, 0, 2);
-        free(folder);
-    }
+    if (job->count && job->sums[0].folder_length)
+        render_label_of(stdout, 0, 2, "%.*s", (int)job->sums[0].folder_length, job->sums[0].path);
     for (uint64_t i = 0; i < shown; i++)
         print_capture(rows[i].sum, holds);
     figures_print_more(job->count, shown, "capture");
@@ -319,31 +305,26 @@ static void ranksprint_print_sites(
     char *middle = rankjob_name(job->peak.middle);
 
     printf("\n%s", ink.bold);
-    char *head = vec_format(
+    render_label_of(stdout, 0, 2,
             "Live at the maximum of %s, and more than at that of %s, by call site", worst, middle);
-    render_label(stdout, head, 0, 2);
     printf("%s  %11s %11s %11s\n", ink.off, "more", "worst", "median");
     for (size_t i = 0; i < job->site_count && i < print->top; i++) {
         const struct rankjob_site *site = &job->sites[i];
-        printf("  %11s", render_bytes(site->bytes - site->median_bytes).text);
-        printf(" %11s", render_bytes(site->bytes).text);
-        printf(" %11s  ", render_bytes(site->median_bytes).text);
+        printf("  %11s %11s %11s  ", render_bytes(site->bytes - site->median_bytes).text,
+                render_bytes(site->bytes).text, render_bytes(site->median_bytes).text);
         render_label(stdout, titles[i], 39, 8);
     }
     figures_print_more(job->site_count, print->top, "call site");
     if (job->less)
         printf("  %11s less at other call sites\n", render_bytes(job->less).text);
-    free(head);
     free(worst);
     free(middle);
 }
 
 static void print_spread(const char *name, const struct rankjob_spread *spread)
 {
-    printf("    %-18s", name);
-    printf(" %11s", render_bytes(spread->min).text);
-    printf(" %11s", render_bytes(spread->median).text);
-    printf(" %11s", render_bytes(spread->max).text);
+    printf("    %-18s %11s %11s %11s", name, render_bytes(spread->min).text,
+            render_bytes(spread->median).text, render_bytes(spread->max).text);
 }
 
 static void ranksprint_print_anchor(const struct ranksprint *print, const struct rankjob *job,
@@ -360,13 +341,11 @@ static void ranksprint_print_anchor(const struct ranksprint *print, const struct
     if (!anchor->outlier)
         return;
     char *name = rankjob_name(anchor->outlier);
-    char *text =
-            vec_format("%s: %s %s %s than the median", name, anchor->by_left ? "leaves" : "holds",
-                    render_bytes(anchor->away).text, anchor->is_below ? "less" : "more");
     printf("    ");
-    render_label(stdout, text, 4, 6);
+    render_label_of(stdout, 4, 6, "%s: %s %s %s than the median", name,
+            anchor->by_left ? "leaves" : "holds", render_bytes(anchor->away).text,
+            anchor->is_below ? "less" : "more");
     free(name);
-    free(text);
 }
 
 static void print_anchors(const struct ranksprint *print, const struct rankjob *job)
@@ -426,13 +405,11 @@ static void ranksprint_print_head(
     bool is_one_of_many = print->job_count > 1 && job->sums[0].folder_length;
 
     if (said) {
-        char *text = is_one_of_many
-                ? vec_format("%.*s: %s", (int)job->sums[0].folder_length, job->sums[0].path, said)
-                : vec_text(said);
         printf("%s", ink.bold);
-        render_label(stdout, text, 0, 2);
+        render_label_of(stdout, 0, 2, "%.*s%s%s",
+                is_one_of_many ? (int)job->sums[0].folder_length : 0, job->sums[0].path,
+                is_one_of_many ? ": " : "", said);
         printf("%s", ink.off);
-        free(text);
     }
     note_incomplete(job);
     note_gaps(job);

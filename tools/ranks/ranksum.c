@@ -123,11 +123,9 @@ static uint64_t last_moment(const struct load *load)
     uint64_t last = 0;
 
     for (size_t i = 0; i < trace->event_count; i++)
-        if (trace->events[i].time_ns > last)
-            last = trace->events[i].time_ns;
+        last = max_of(last, trace->events[i].time_ns);
     for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
-        if (capture->high[i].time_ns > last)
-            last = capture->high[i].time_ns;
+        last = max_of(last, capture->high[i].time_ns);
     return last;
 }
 
@@ -209,10 +207,8 @@ static const struct vec_key ranksum_by_path[] = {VEC_UP(struct ranksum_anchor, p
 static void add_instance(struct ranksum_anchor *anchor, const struct model_figures *figures)
 {
     anchor->instances++;
-    if (figures->peak_live > anchor->peak)
-        anchor->peak = figures->peak_live;
-    if (figures->remaining > anchor->left)
-        anchor->left = figures->remaining;
+    anchor->peak = max_of(anchor->peak, figures->peak_live);
+    anchor->left = max_of(anchor->left, figures->remaining);
 }
 
 /* All anchors, and whether some instances are unknown; `path` is a number of the capture's own. */

@@ -81,11 +81,9 @@ void report_field(
         const struct report *report, const char *ink, const char *name, const char *format, ...)
 {
     va_list args;
-    char *text = NULL;
 
     va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        vec_out_of_memory();
+    char *text = vec_vformat(format, args);
     va_end(args);
     printf("%s%-9s%s ", ink, name, *ink ? report->ink.off : "");
     render_label(stdout, text, 10, 10);

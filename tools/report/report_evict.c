@@ -37,15 +37,12 @@ static void print_kept(const struct report *report, const struct evictsets_set *
     if (count)
         puts("  blocks that stay in:");
     for (size_t i = 0; i < shown; i++) {
-        char *text = vec_format("%s: %s", evictsets_why_text(groups[i].why), titles[i]);
-
         printf("    %11s %6" PRIu64 " block%-3s", render_bytes(groups[i].sum.bytes).text,
                 groups[i].sum.count, render_s(groups[i].sum.count));
-        render_label(stdout, text, 32, 6);
+        render_label_of(stdout, 32, 6, "%s: %s", evictsets_why_text(groups[i].why), titles[i]);
         if (report->view == VIEW_EVICTION)
             figures_print_stack(
                     stdout, report->symbols, groups[i].stack, "              ", STACK_LINES);
-        free(text);
     }
     figures_print_more(count, report->top, "call site");
     title_done(titles, shown);
@@ -70,13 +67,11 @@ static void print_shorts(const struct report *report, const struct evictsets_set
     if (!most)
         return;
     char *anchor = anchor_text(most);
-    char *text = vec_format("the largest needed %s at once and %s could be had: %s",
-            render_bytes(most->needed).text, render_bytes(most->room).text, anchor);
     printf("  %s%" PRIu64 " call%s %s: out of memory under the cap%s\n    ", report->ink.red, count,
             render_s(count), evictsets_is_paper(set) ? "would have failed" : "failed",
             report->ink.off);
-    render_label(stdout, text, 4, 4);
-    free(text);
+    render_label_of(stdout, 4, 4, "the largest needed %s at once and %s could be had: %s",
+            render_bytes(most->needed).text, render_bytes(most->room).text, anchor);
     free(anchor);
 }
 
@@ -163,15 +158,14 @@ static void print_states(const struct evictsets_set *set)
 {
     const struct format_evict *what = &set->step[set->count - 1].what;
     const uint64_t *bytes = what->state_bytes;
-    char *text = vec_format("%s step %" PRIu64 ": free %s, compute %s, hold %s, hold after forward "
-                            "%s, hold after backward %s",
+
+    fputs("  ", stdout);
+    render_label_of(stdout, 2, 4,
+            "%s step %" PRIu64 ": free %s, compute %s, hold %s, hold after forward "
+            "%s, hold after backward %s",
             set->count > set->ended ? "at the end, in" : "at the end of", what->step,
             render_bytes(bytes[0]).text, render_bytes(bytes[1]).text, render_bytes(bytes[2]).text,
             render_bytes(bytes[3]).text, render_bytes(bytes[4]).text);
-
-    fputs("  ", stdout);
-    render_label(stdout, text, 2, 4);
-    free(text);
 }
 
 /* The cap, and how close some of the steps came to it. */
@@ -184,9 +178,9 @@ static void print_cap(const struct evictsets_set *set, size_t first, size_t end,
     for (size_t i = first; i < end; i++) {
         const struct format_evict *what = &set->step[i].what;
 
-        low = what->cap < low ? what->cap : low;
-        high = what->cap > high ? what->cap : high;
-        in = what->in_bytes_high > in ? what->in_bytes_high : in;
+        low = min_of(low, what->cap);
+        high = max_of(high, what->cap);
+        in = max_of(in, what->in_bytes_high);
     }
     if (first == end)
         return;
@@ -215,13 +209,11 @@ static void print_set_head(const struct report *report, const struct evictsets_s
     const struct load_hint *hint = &report->load.hints[set->rule];
     char *steps = set->ended ? vec_format("%zu step%s", set->ended, render_s(set->ended))
                              : vec_text("no step has ended");
-    char *text = vec_format("hint %s (%s) on device %d: %s", hint->id, hintwords_mode(hint->mode),
-            set->device, steps);
     size_t steady = set->warm_up < set->count ? set->warm_up : 0;
 
     fputs("  ", stdout);
-    render_label(stdout, text, 2, 4);
-    free(text);
+    render_label_of(stdout, 2, 4, "hint %s (%s) on device %d: %s", hint->id,
+            hintwords_mode(hint->mode), set->device, steps);
     free(steps);
     if (set->count) {
         const struct format_evict *most = step_of_most(set);

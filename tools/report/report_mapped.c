@@ -115,10 +115,8 @@ void report_mapped_print(const struct report *report)
                 render_bytes(report->figures.peak_reserved).text, render_bytes(mapped->held).text);
     if (mapped->is_untold) {
         char *path = render_word(report->path);
-        fputs("What the pool would have held with KEDGE_POOL=sync=mapped:\n  kedge whatif ",
-                stdout);
-        render_text(stdout, path ? path : "CAPTURE");
-        puts(" --policy kedge-sync,kedge-mapped");
+        puts("What the pool would have held with KEDGE_POOL=sync=mapped:");
+        render_print(stdout, "  kedge whatif %s --policy kedge-sync,kedge-mapped\n", path);
         free(path);
     }
 }

@@ -132,10 +132,8 @@ static void print_request(const struct report *report, const struct load_oom *oo
     printf("%s",
             why && oom->requested == 0 ? "(the call names no size)"
                                        : render_bytes(oom->requested).text);
-    if (why && *why->call) {
-        printf(" by ");
-        render_text(stdout, why->call);
-    }
+    if (why && *why->call)
+        render_print(stdout, " by %s", why->call);
     printf(" on device %d", oom->device);
     if (why && format_stream_number(why->what.stream))
         printf(", stream %u", format_stream_number(why->what.stream) - 1u);
@@ -143,8 +141,8 @@ static void print_request(const struct report *report, const struct load_oom *oo
         printf(", while capturing");
     putchar('\n');
     report_oom_print_word("anchor");
-    render_text(stdout, oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
-    putchar('\n');
+    render_print(
+            stdout, "%s\n", oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
 }
 
 /* The kind of memory that was short. */
@@ -278,10 +276,9 @@ static void report_oom_print_table(const struct load *load)
     puts("\n     number       requested    largest free  call");
     for (size_t i = 0; i < load->oom_count; i++) {
         const struct load_oom *oom = &load->ooms[i];
-        printf("  %9" PRIu64 " %15s %15s  ", oom->number, render_bytes(oom->requested).text,
-                render_bytes(oom->largest_free).text);
-        render_text(stdout, oom->why ? oom->why->call : "");
-        putchar('\n');
+        render_print(stdout, "  %9" PRIu64 " %15s %15s  %s\n", oom->number,
+                render_bytes(oom->requested).text, render_bytes(oom->largest_free).text,
+                oom->why ? oom->why->call : "");
     }
 }
 

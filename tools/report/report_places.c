@@ -8,34 +8,25 @@
 #include "tools/base/vec.h"
 #include "tools/suggest/suggest_candidates.h"
 
-/* The subject of a view. */
-enum about {
-    HIGH,
-    LIVE,
-    TEMPORARY, /* by blocks, the others by bytes */
-};
-
-/* The view of a subject. */
-static enum view view_of(enum about about)
+static bool has_places(enum view view)
 {
-    if (about == HIGH)
-        return VIEW_HWM;
-    return about == LIVE ? VIEW_LEAKS : VIEW_TEMPORARY;
+    return view == VIEW_HWM || view == VIEW_LEAKS || view == VIEW_TEMPORARY;
 }
 
-static struct trace_sum report_places_sum_of(const struct read_place *place, enum about about)
+/* Of the blocks that the view is about. */
+static struct trace_sum report_places_sum_of(const struct read_place *place, enum view of)
 {
-    if (about == HIGH)
+    if (of == VIEW_HWM)
         return (struct trace_sum){place->high_count, place->high_bytes};
-    if (about == LIVE)
+    if (of == VIEW_LEAKS)
         return (struct trace_sum){place->live_count, place->live_bytes};
     return (struct trace_sum){place->temporary_count, place->temporary_bytes};
 }
 
-/* 0 = not in the view. */
-static uint64_t weight_of(struct trace_sum sum, enum about about)
+/* By blocks for brief ones, else by bytes; 0 = not in the view. */
+static uint64_t weight_of(struct trace_sum sum, enum view of)
 {
-    return about == TEMPORARY ? sum.count : sum.bytes;
+    return of == VIEW_TEMPORARY ? sum.count : sum.bytes;
 }
 
 /*
@@ -61,25 +52,25 @@ static const struct vec_key heaviest_first[] = {
 
 /* The --by name of the place's group, NULL = a stack, or no grouping. */
 static const char *report_places_group_of(
-        const struct report *report, const struct load_place *place, enum about about)
+        const struct report *report, const struct load_place *place, enum view of)
 {
     const struct report_group group = {
             .stack = place->stack, .anchor = place->what->path, .device = place->what->device};
 
-    if (report->view != view_of(about))
+    if (report->view != of)
         return NULL;
     return place->what->is_other ? "(places beyond the bound of the table)"
                                  : report_group_name(report, &group);
 }
 
 static struct key report_places_key_of(
-        const struct report *report, const struct load_place *place, enum about about)
+        const struct report *report, const struct load_place *place, enum view of)
 {
-    const char *name = report_places_group_of(report, place, about);
+    const char *name = report_places_group_of(report, place, of);
     char folded[RULE_GLOB_MAX];
     struct key key;
 
-    if (report->view == view_of(about) && report->by != REPORT_BY_ITSELF)
+    if (report->view == of && report->by != REPORT_BY_ITSELF)
         return name ? keytable_text(name) : (struct key){place->stack, place->what->is_other, 0};
     suggest_candidates_fold(place->what->path, SUGGEST_CANDIDATES_FOLD_RUNS, folded);
     key = keytable_text(folded);
@@ -87,27 +78,25 @@ static struct key report_places_key_of(
     return key;
 }
 
-static void add_to_row(struct row *row, const struct load_place *place, enum about about)
+static void add_to_row(struct row *row, const struct load_place *place, enum view of)
 {
-    struct trace_sum sum = report_places_sum_of(place->what, about);
-    uint64_t weight = weight_of(sum, about);
+    struct trace_sum sum = report_places_sum_of(place->what, of);
+    uint64_t weight = weight_of(sum, of);
 
     row->allocated_count += place->what->allocated_count;
     if (!weight)
         return;
-    row->sum.count += sum.count;
-    row->sum.bytes += sum.bytes;
+    trace_sum_join(&row->sum, sum);
     row->weight += weight;
     row->places++;
-    if (!row->place || weight > weight_of(report_places_sum_of(row->place->what, about), about)) {
+    if (!row->place || weight > weight_of(report_places_sum_of(row->place->what, of), of)) {
         row->place = place;
         row->stack = place->stack;
     }
 }
 
 /* The rows of a view for a device (-1 = all), largest first; the caller frees the array. */
-static struct row *rows_of(
-        const struct report *report, int device, enum about about, size_t *ret_count)
+static struct row *rows_of(const struct report *report, int device, enum view of, size_t *ret_count)
 {
     const struct load *load = &report->load;
     struct row *rows = vec_new(load->place_count, sizeof(*rows));
@@ -118,12 +107,11 @@ static struct row *rows_of(
         const struct load_place *place = &load->places[i];
 
         if ((device >= 0 && place->what->device != device)
-                || !report_keeps(report, view_of(about), place->stack, place->what->path))
+                || !report_keeps(report, of, place->stack, place->what->path))
             continue;
-        struct row *row =
-                &rows[keytable_number(&index, report_places_key_of(report, place, about))];
-        row->name = report_places_group_of(report, place, about);
-        add_to_row(row, place, about);
+        struct row *row = &rows[keytable_number(&index, report_places_key_of(report, place, of))];
+        row->name = report_places_group_of(report, place, of);
+        add_to_row(row, place, of);
     }
     size_t all = keytable_count(&index);
     keytable_done(&index);
@@ -131,7 +119,7 @@ static struct row *rows_of(
         if (rows[i].places)
             rows[count++] = rows[i];
     VEC_SORT_BY(rows, count, heaviest_first);
-    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
+    report_sort(report, of, &report_places_fields, rows, count, sizeof(*rows));
     *ret_count = count;
     return rows;
 }
@@ -151,45 +139,40 @@ static void print_where(
     }
     render_label(stdout, title, used, 6);
     if (place->what->path[0] && report->by == REPORT_BY_ITSELF) {
-        printf("              in ");
-        if (row->places == 1) {
-            render_text(stdout, place->what->path);
-        } else {
-            char folded[RULE_GLOB_MAX];
-            suggest_candidates_fold(place->what->path, SUGGEST_CANDIDATES_FOLD_RUNS, folded);
-            render_text(stdout, folded);
-            printf(" (%" PRIu64 " places, most in ", row->places);
-            render_text(stdout, place->what->path);
-            putchar(')');
-        }
-        putchar('\n');
+        char folded[RULE_GLOB_MAX];
+        suggest_candidates_fold(place->what->path, SUGGEST_CANDIDATES_FOLD_RUNS, folded);
+        if (row->places == 1)
+            render_print(stdout, "              in %s\n", place->what->path);
+        else
+            render_print(stdout, "              in %s (%" PRIu64 " places, most in %s)\n", folded,
+                    row->places, place->what->path);
     }
     figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
 }
 
 static void report_places_print_row(
-        const struct report *report, const struct row *row, enum about about, const char *title)
+        const struct report *report, const struct row *row, enum view of, const char *title)
 {
-    if (about == TEMPORARY)
+    if (of == VIEW_TEMPORARY)
         printf("  %8" PRIu64 " of %8" PRIu64 " blocks, %11s  ", row->sum.count,
                 row->allocated_count, render_bytes(row->sum.bytes).text);
     else
         printf("  %11s  %6" PRIu64 " block%-3s", render_bytes(row->sum.bytes).text, row->sum.count,
                 render_s(row->sum.count));
-    print_where(report, row, title, about == TEMPORARY ? 44 : 33);
+    print_where(report, row, title, of == VIEW_TEMPORARY ? 44 : 33);
 }
 
-static void report_places_print_rows(const struct report *report, int device, enum about about)
+static void report_places_print_rows(const struct report *report, int device, enum view of)
 {
     size_t count;
-    struct row *rows = rows_of(report, device, about, &count);
+    struct row *rows = rows_of(report, device, of, &count);
 
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
-        report_places_print_row(report, &rows[i], about, titles[i]);
+        report_places_print_row(report, &rows[i], of, titles[i]);
     title_done(titles, shown);
     figures_print_more(count, report->top,
             report->by == REPORT_BY_ITSELF ? "place" : report_by_noun(report->by));
@@ -212,7 +195,7 @@ void report_high_print(const struct report *report)
         any = true;
         printf("\n%sLive at the maximum of device %d, %s, by %s%s\n", report->ink.bold, i,
                 render_bytes(capture->high[i].bytes).text, by_word(report), report->ink.off);
-        report_places_print_rows(report, i, HIGH);
+        report_places_print_rows(report, i, VIEW_HWM);
     }
     if (!any)
         puts("nothing was allocated");
@@ -224,14 +207,14 @@ void report_leaks_print(const struct report *report)
             load_has_ended(&report->load) ? "Live at the end"
                                           : "Live now (still running, or killed)",
             by_word(report), report->ink.off);
-    report_places_print_rows(report, -1, LIVE);
+    report_places_print_rows(report, -1, VIEW_LEAKS);
 }
 
 void report_temporary_print(const struct report *report)
 {
     printf("\n%sTemporary blocks (freed by their thread before it allocated two others)%s\n",
             report->ink.bold, report->ink.off);
-    report_places_print_rows(report, -1, TEMPORARY);
+    report_places_print_rows(report, -1, VIEW_TEMPORARY);
 }
 
 static void json_place(struct json *json, const struct report *report,
@@ -262,20 +245,6 @@ static void json_place(struct json *json, const struct report *report,
     json_end(json, '}');
 }
 
-/* The subject of the report's view, if it has places. */
-static bool find_about(const struct report *report, enum about *ret_about)
-{
-    if (report->view == VIEW_HWM)
-        *ret_about = HIGH;
-    else if (report->view == VIEW_LEAKS)
-        *ret_about = LIVE;
-    else if (report->view == VIEW_TEMPORARY)
-        *ret_about = TEMPORARY;
-    else
-        return false;
-    return true;
-}
-
 /*
  * The places of the view, ungrouped: in the reader's order, or by --sort. The caller frees the
  * array.
@@ -284,8 +253,8 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
 {
     const struct load *load = &report->load;
     struct row *rows = vec_new(load->place_count + 1, sizeof(*rows));
-    enum about about = HIGH;
-    bool has_view = find_about(report, &about);
+    bool has_view = has_places(report->view);
+    enum view of = has_view ? report->view : VIEW_HWM;
     size_t count = 0;
 
     for (size_t i = 0; i < load->place_count; i++) {
@@ -293,12 +262,12 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
 
         if (has_view && !report_keeps(report, report->view, place->stack, place->what->path))
             continue;
-        rows[count++] = (struct row){.sum = report_places_sum_of(place->what, about),
+        rows[count++] = (struct row){.sum = report_places_sum_of(place->what, of),
                 .allocated_count = place->what->allocated_count,
                 .place = place,
                 .stack = place->stack};
     }
-    report_sort(report, view_of(about), &report_places_fields, rows, count, sizeof(*rows));
+    report_sort(report, of, &report_places_fields, rows, count, sizeof(*rows));
     *ret_count = count;
     return rows;
 }
@@ -306,14 +275,14 @@ static struct row *single_rows(const struct report *report, size_t *ret_count)
 /* The --by groups of the places, for all devices. */
 static void report_places_json_groups(struct json *json, const struct report *report)
 {
-    enum about about;
+    enum view of = report->view;
     size_t count;
 
-    if (report->by == REPORT_BY_ITSELF || !find_about(report, &about))
+    if (report->by == REPORT_BY_ITSELF || !has_places(of))
         return;
-    struct row *rows = rows_of(report, -1, about, &count);
+    struct row *rows = rows_of(report, -1, of, &count);
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
     json_begin(json, "groups", '[');
     for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
@@ -346,13 +315,12 @@ void report_places_json(struct json *json, const struct report *report)
     json_uint(json, "place_count", load->place_count);
     json_uint(json, "places_lost", load->capture->places_lost);
     /* the reader orders them by their share in the high-water mark */
-    enum about about = HIGH;
+    enum view of = has_places(report->view) ? report->view : VIEW_HWM;
     size_t count;
     struct row *rows = single_rows(report, &count);
-    (void)find_about(report, &about);
     json_begin(json, "places", '[');
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, view_of(about), TITLE_STACKS(rows), shown);
+    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         json_place(json, report, rows[i].place, titles[i]);
     title_done(titles, shown);

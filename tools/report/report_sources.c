@@ -77,9 +77,7 @@ static void report_sources_print_sites(
             continue;
         shown++;
         report_sources_print_figures(&site->figures);
-        char *label = vec_format("by %s", titles[i]);
-        render_label(stdout, label, 60, 8);
-        free(label);
+        render_label_of(stdout, 60, 8, "by %s", titles[i]);
     }
     title_done(titles, sources->site_count);
     if (all > shown)

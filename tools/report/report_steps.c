@@ -125,9 +125,8 @@ void report_steps_print(const struct report *report)
 
     stepview_find(&report->load, report->window, report->steps, &view);
     if (view.origin == STEPVIEW_STATED) {
-        printf("Steps: %zu, stated by the program: ", view.row_count);
-        render_text(stdout, view.family);
-        putchar('\n');
+        render_print(
+                stdout, "Steps: %zu, stated by the program: %s\n", view.row_count, view.family);
     } else if (view.period.kind == PERIOD_STEPS) {
         printf("Steps: %zu, detected: %s\n", view.row_count, view.period.reason);
         if (!view.period.rests)

@@ -66,10 +66,8 @@ static size_t report_streams_count_of(
     *ret_sum = (struct trace_sum){0, 0};
     for (; i < rows->count && rows->at[i].device == rows->at[first].device
             && rows->at[i].stream == rows->at[first].stream;
-            i++) {
-        ret_sum->count += rows->at[i].sum.count;
-        ret_sum->bytes += rows->at[i].sum.bytes;
-    }
+            i++)
+        trace_sum_join(ret_sum, rows->at[i].sum);
     return i - first;
 }
 

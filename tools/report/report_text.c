@@ -12,22 +12,14 @@
 
 static void print_field(const char *name, const char *value)
 {
-    printf("%-9s ", name);
-    render_text(stdout, value);
-    putchar('\n');
+    render_print(stdout, "%-9s %s\n", name, value);
 }
 
 static void print_import(const struct read_capture *capture)
 {
-    printf("%-9s ", "imported");
-    render_text(stdout, report_setting(capture, "imported_from"));
-    putchar(' ');
-    render_text(stdout, report_setting(capture, "imported_file"));
-    if (*capture->rank) {
-        printf(", rank ");
-        render_text(stdout, capture->rank);
-    }
-    putchar('\n');
+    render_print(stdout, "imported  %s %s%s%s\n", report_setting(capture, "imported_from"),
+            report_setting(capture, "imported_file"), *capture->rank ? ", rank " : "",
+            capture->rank);
 }
 
 static void print_program(const struct read_capture *capture)
@@ -35,27 +27,18 @@ static void print_program(const struct read_capture *capture)
     printf("%-9s ", "program");
     if (capture->argc == 0)
         render_text(stdout, capture->exe);
-    for (size_t i = 0; i < capture->argc; i++) {
-        if (i)
-            putchar(' ');
-        render_text(stdout, capture->argv[i]);
-    }
-    printf(" (pid %" PRIu32 " on ", capture->pid);
-    render_text(stdout, *capture->host ? capture->host : "?");
-    if (*capture->rank) {
-        printf(", rank ");
-        render_text(stdout, capture->rank);
-    }
-    puts(")");
+    for (size_t i = 0; i < capture->argc; i++)
+        render_print(stdout, "%s%s", i ? " " : "", capture->argv[i]);
+    render_print(stdout, " (pid %" PRIu32 " on %s%s%s)\n", capture->pid,
+            *capture->host ? capture->host : "?", *capture->rank ? ", rank " : "", capture->rank);
 }
 
 static void report_text_print_devices(const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->device_count; i++) {
         const struct read_device *device = &capture->device[i];
-        printf("%-9s %d: ", "device", device->device);
-        render_text(stdout, device->name);
-        printf(", %s, driver %" PRIu32 ".%" PRIu32 "\n", render_bytes(device->total_bytes).text,
+        render_print(stdout, "device    %d: %s, %s, driver %" PRIu32 ".%" PRIu32 "\n",
+                device->device, device->name, render_bytes(device->total_bytes).text,
                 device->driver_version / 1000, device->driver_version % 1000 / 10);
     }
 }
@@ -72,11 +55,9 @@ static void tell_about(const struct teller *teller, const char *word, const char
 static void tell_about(const struct teller *teller, const char *word, const char *format, ...)
 {
     va_list args;
-    char *text = NULL;
 
     va_start(args, format);
-    if (vasprintf(&text, format, args) < 0)
-        vec_out_of_memory();
+    char *text = vec_vformat(format, args);
     va_end(args);
     teller->tell(teller->context, word, text);
     free(text);
@@ -185,11 +166,9 @@ static void print_header(const struct report *report)
     report_text_print_devices(capture);
     if (!load_is_imported(capture))
         print_field("mode", report_text_known(report_setting(capture, "mode")));
-    if (capture->hints_hash) {
-        printf("%-9s ", "hints");
-        render_text(stdout, capture->hints_path);
-        printf(" (%s)\n", hintwords_mode(capture->hints_mode));
-    }
+    if (capture->hints_hash)
+        render_print(stdout, "hints     %s (%s)\n", capture->hints_path,
+                hintwords_mode(capture->hints_mode));
     print_field("ended", end);
     free(end);
     report_coverage_print(report);
@@ -223,9 +202,9 @@ static void print_peaks(const struct report *report)
 
 static void print_hint_touch(const struct report *report, const struct load_hint *hint)
 {
-    printf("  %shint ", report->ink.red);
-    render_text(stdout, hint->id);
-    printf(": %s%s\n",
+    printf("  %s", report->ink.red);
+    render_print(stdout, "hint %s: ", hint->id);
+    printf("%s%s\n",
             hint->sums[FORMAT_HINT_VIOLATION].count
                     ? "a call that touches a released range was stopped"
                     : "a range was used after its release was due",
@@ -240,10 +219,9 @@ static void print_hint_unlooked(const struct load_hint *hint)
 
     if (count == 0)
         return;
-    printf("  hint ");
-    render_text(stdout, hint->id);
-    printf(": %" PRIu64 " of %" PRIu64 " blocks were not checked for late writes\n", count,
-            hint->sums[FORMAT_HINT_DEAD].count);
+    render_print(stdout,
+            "  hint %s: %" PRIu64 " of %" PRIu64 " blocks were not checked for late writes\n",
+            hint->id, count, hint->sums[FORMAT_HINT_DEAD].count);
 }
 
 static void print_hint_drift(const struct report *report, const struct load_hint *hint)
@@ -252,21 +230,20 @@ static void print_hint_drift(const struct report *report, const struct load_hint
     char text[512] = "";
 
     hintwords_tell_drift(hint->drift, text, sizeof(text));
-    printf("  %shint ", report->ink.red);
-    render_text(stdout, hint->id);
-    printf(" drifted in %" PRIu64 " instance%s of its anchor, and released nothing of them: ",
-            count, render_s(count));
-    render_text(stdout, text);
-    printf("%s\n", report->ink.off);
+    printf("  %s", report->ink.red);
+    render_print(stdout,
+            "hint %s drifted in %" PRIu64 " instance%s of its anchor, and released nothing of "
+            "them: %s",
+            hint->id, count, render_s(count), text);
+    puts(report->ink.off);
 }
 
 static void print_hint_carried(const struct load_hint *hint)
 {
     uint64_t places = hint->sums[FORMAT_HINT_CARRIED].count;
 
-    printf("  hint ");
-    render_text(stdout, hint->id);
-    printf(": launches carried its address at %" PRIu64 " place%s%s\n", places, render_s(places),
+    render_print(stdout, "  hint %s: launches carried its address at %" PRIu64 " place%s%s\n",
+            hint->id, places, render_s(places),
             hint->action == ACTION_RELEASE
                     ? " inside a larger parameter; `kedge verify` makes it keep-meta"
                     : ", which keep-meta allows");
@@ -283,10 +260,8 @@ static void print_hint_held(const struct load *load, const struct load_hint *hin
 
     if (held->count == 0)
         return;
-    printf("  hint ");
-    render_text(stdout, hint->id);
-    printf(" %s %" PRIu64 " block%s, %s, after the free", how, held->count, render_s(held->count),
-            render_bytes(held->bytes).text);
+    render_print(stdout, "  hint %s %s %" PRIu64 " block%s, %s, after the free", hint->id, how,
+            held->count, render_s(held->count), render_bytes(held->bytes).text);
     if (is_whole && held->count > gone->count)
         printf("; %" PRIu64 " of them, %s, to the end%s", held->count - gone->count,
                 render_bytes(excess_of(held->bytes, gone->bytes)).text,
@@ -321,12 +296,9 @@ static void print_hint_row(
 static void add_to_sum(struct load_hint *sum, const struct load_hint *hint)
 {
     sum->mode = hint->mode;
-    for (unsigned i = 0; i < FORMAT_HINT_COUNT; i++) {
-        sum->sums[i].count += hint->sums[i].count;
-        sum->sums[i].bytes += hint->sums[i].bytes;
-    }
-    if (hint->limbo_max_ns > sum->limbo_max_ns)
-        sum->limbo_max_ns = hint->limbo_max_ns;
+    for (unsigned i = 0; i < FORMAT_HINT_COUNT; i++)
+        trace_sum_join(&sum->sums[i], hint->sums[i]);
+    sum->limbo_max_ns = max_of(sum->limbo_max_ns, hint->limbo_max_ns);
 }
 
 static void print_hints(const struct report *report)

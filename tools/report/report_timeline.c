@@ -60,14 +60,10 @@ static void print_peak(const struct report *report, const struct timeline *line)
     char *text = peak_text(report, line);
     size_t length = strlen(text);
 
-    if (length + 2 <= at)
-        printf("%*s", (int)(at - length - 1), "");
-    else
-        printf("%*s^ ", (int)at, "");
     if (length + 2 <= at) {
-        render_text(stdout, text);
-        puts(" ^");
+        render_print(stdout, "%*s%s ^\n", (int)(at - length - 1), "", text);
     } else {
+        printf("%*s^ ", (int)at, "");
         render_label(stdout, text, (unsigned)at + 2, LABEL_WIDTH);
     }
     free(text);

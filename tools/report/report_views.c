@@ -7,26 +7,36 @@
 #include <string.h>
 
 static const struct {
-    const char *name;
-    const char *question;
+    const char *name, *question;
+    const struct rowpick_fields *fields; /* NULL: its rows cannot be selected */
 } views[VIEW_COUNT] = {
-        [VIEW_ALL] = {"all", "the whole report: how much, who made the peak, what is left?"},
-        [VIEW_HWM] = {"hwm", "who held the memory when most was live, by stack?"},
-        [VIEW_LIVE] = {"live", "what is live at the end, by stack?"},
-        [VIEW_LEAKS] = {"leaks", "what is live at the end, by stack and anchor, of all devices?"},
-        [VIEW_TEMPORARY] = {"temporary", "where is memory asked for that is freed at once?"},
-        [VIEW_OOM] = {"oom", "why did allocations fail, and who held the memory then?"},
-        [VIEW_HINTS] = {"hints", "what did each hint match, release and refuse?"},
-        [VIEW_LIBRARIES] = {"libraries", "which libraries asked, for how much?"},
-        [VIEW_CLASSES] = {"classes", "how much is pooled, managed, for graphs, on the host ...?"},
+        [VIEW_ALL] = {"all", "the whole report: how much, who made the peak, what is left?", NULL},
+        [VIEW_HWM] = {"hwm", "who held the memory when most was live, by stack?",
+                &report_live_fields},
+        [VIEW_LIVE] = {"live", "what is live at the end, by stack?", &report_live_fields},
+        [VIEW_LEAKS] = {"leaks", "what is live at the end, by stack and anchor, of all devices?",
+                &report_places_fields},
+        [VIEW_TEMPORARY] = {"temporary", "where is memory asked for that is freed at once?",
+                &report_places_fields},
+        [VIEW_OOM] = {"oom", "why did allocations fail, and who held the memory then?", NULL},
+        [VIEW_HINTS] = {"hints", "what did each hint match, release and refuse?", NULL},
+        [VIEW_LIBRARIES] = {"libraries", "which libraries asked, for how much?",
+                &report_libraries_fields},
+        [VIEW_CLASSES] = {"classes", "how much is pooled, managed, for graphs, on the host ...?",
+                NULL},
         [VIEW_SOURCES] = {"sources",
-                "who asked, by library, kind and place; what is on the device?"},
-        [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?"},
-        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?"},
-        [VIEW_PATTERNS] = {"patterns",
-                "which memory is held for nothing, and what to do about it?"},
-        [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?"},
-        [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?"},
+                "who asked, by library, kind and place; what is on the device?",
+                &report_libraries_fields},
+        [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?",
+                &report_anchors_fields},
+        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?",
+                NULL},
+        [VIEW_PATTERNS] = {"patterns", "which memory is held for nothing, and what to do about it?",
+                &report_patterns_fields},
+        [VIEW_STREAMS] = {"streams", "on which stream, by its number, does who ask for memory?",
+                NULL},
+        [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?",
+                NULL},
 };
 
 enum view report_view_named(const char *name)
@@ -56,23 +66,7 @@ void report_views_explain(void)
 
 const struct rowpick_fields *report_view_fields(enum view view)
 {
-    switch (view) {
-    case VIEW_LIVE:
-    case VIEW_HWM:
-        return &report_live_fields;
-    case VIEW_LEAKS:
-    case VIEW_TEMPORARY:
-        return &report_places_fields;
-    case VIEW_ANCHORS:
-        return &report_anchors_fields;
-    case VIEW_LIBRARIES:
-    case VIEW_SOURCES:
-        return &report_libraries_fields;
-    case VIEW_PATTERNS:
-        return &report_patterns_fields;
-    default:
-        return NULL;
-    }
+    return views[view].fields;
 }
 
 static uint64_t count_anchors(const struct report *report)
@@ -100,10 +94,8 @@ static void report_views_print_word(const char *before, const char *text)
 {
     char *word = text ? render_word(text) : NULL;
 
-    if (word) {
-        fputs(before, stdout);
-        render_text(stdout, word);
-    }
+    if (word)
+        render_print(stdout, "%s%s", before, word);
     free(word);
 }
 

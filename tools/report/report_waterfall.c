@@ -14,33 +14,26 @@
 
 static char *report_waterfall_text(const struct report *report, const struct waterfall_row *row)
 {
+    static const char *const texts[WATERFALL_PARTS] = {
+            [WATERFALL_LIBRARY] = "past kedge's pool, by whom is not told apart",
+            [WATERFALL_GRAPHS] = "held by the driver for graphs",
+            [WATERFALL_POOL] = "kedge's pool: what is live and free in it is not told apart",
+            [WATERFALL_REQUESTED] = "kedge's pool, live: as the program asked",
+            [WATERFALL_ROUNDING] = "kedge's pool, live: what rounding to 512 bytes adds",
+            [WATERFALL_POOL_FREE] = "kedge's pool, free",
+            [WATERFALL_FREE] = "free on the device",
+    };
     bool has_managed = report->sources.classes[MEMCLASS_MANAGED].allocated_count != 0;
 
-    switch (row->part) {
-    case WATERFALL_OUTSIDE:
+    if (row->part == WATERFALL_OUTSIDE)
         return vec_format("contexts, modules, the driver's own,%s other processes (not told apart)",
                 has_managed ? " managed memory," : "");
-    case WATERFALL_LIBRARY:
-        return row->name ? vec_format("past kedge's pool, by %s", filename_of(row->name))
-                         : vec_text("past kedge's pool, by whom is not told apart");
-    case WATERFALL_GRAPHS:
-        return vec_text("held by the driver for graphs");
-    case WATERFALL_FRAMEWORK:
+    if (row->part == WATERFALL_LIBRARY && row->name)
+        return vec_format("past kedge's pool, by %s", filename_of(row->name));
+    if (row->part == WATERFALL_FRAMEWORK)
         return vec_format(
                 "%s's own pool: what is live and free in it is not told apart", row->name);
-    case WATERFALL_POOL:
-        return vec_text("kedge's pool: what is live and free in it is not told apart");
-    case WATERFALL_REQUESTED:
-        return vec_text("kedge's pool, live: as the program asked");
-    case WATERFALL_ROUNDING:
-        return vec_text("kedge's pool, live: what rounding to 512 bytes adds");
-    case WATERFALL_POOL_FREE:
-        return vec_text("kedge's pool, free");
-    case WATERFALL_FREE:
-    case WATERFALL_PARTS:
-        break;
-    }
-    return vec_text("free on the device");
+    return vec_text(texts[row->part]);
 }
 
 static void print_parts(const struct report *report, const struct waterfall *waterfall)

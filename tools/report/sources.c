@@ -48,13 +48,18 @@ static uint32_t library_named(struct work *work, const char *name)
     return at;
 }
 
+const char *sources_library_of(struct symbols *symbols, uint32_t stack)
+{
+    const char *owner = symbols_owner(symbols, stack);
+
+    if (*owner)
+        return owner;
+    return stack ? "(code in no library)" : "(no stack)";
+}
+
 static uint32_t library_of(struct work *work, uint32_t stack)
 {
-    const char *name = symbols_owner(work->symbols, stack);
-
-    if (*name == '\0')
-        name = stack ? "(code in no library)" : "(no stack)";
-    return library_named(work, name);
+    return library_named(work, sources_library_of(work->symbols, stack));
 }
 
 static uint32_t sources_row_of(struct work *work, uint32_t library, enum memclass memclass)
@@ -174,8 +179,7 @@ static void sources_apply(struct sources_figures *figures, const struct move *mo
     figures->allocated_count++;
     figures->live += move->size;
     figures->live_count++;
-    if (figures->peak < figures->live)
-        figures->peak = figures->live;
+    figures->peak = max_of(figures->peak, figures->live);
 }
 
 static void apply_all(const struct work *work, const struct move *move)

@@ -77,6 +77,9 @@ void sources_figure(const struct load *load, struct model_window window, struct 
         struct sources *ret_sources);
 void sources_done(struct sources *sources);
 
+/* The name of the library that a stack asked through. */
+const char *sources_library_of(struct symbols *symbols, uint32_t stack);
+
 /* "pitched", for people; JSON has the same word. */
 const char *sources_class_name(enum memclass memclass);
 

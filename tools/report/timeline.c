@@ -52,8 +52,7 @@ static void raise_most(struct held *held, const struct level *level, uint32_t at
     if (event->kind != TRACE_ALLOC || level->job->keys[event->block] >= level->job->key_count)
         return;
     uint32_t key = level->job->keys[event->block];
-    if (level->of_key[key] > held[key].most)
-        held[key].most = level->of_key[key];
+    held[key].most = max_of(held[key].most, level->of_key[key]);
 }
 
 static void find_tops(const struct timeline_job *job, struct timeline *timeline)
@@ -95,8 +94,7 @@ static void find_times(const struct timeline_job *job, uint64_t *ret_first, uint
 
         if (time && (!*ret_first || time < *ret_first))
             *ret_first = time;
-        if (time > *ret_last)
-            *ret_last = time;
+        *ret_last = max_of(*ret_last, time);
     }
 }
 
@@ -152,8 +150,7 @@ static void raise_bin(struct timeline *timeline, size_t bin, const struct level 
     struct timeline_bin *of = &timeline->bins[bin];
 
     of->behind = at + 1;
-    if (level->reserved > of->reserved)
-        of->reserved = level->reserved;
+    of->reserved = max_of(of->reserved, level->reserved);
     if (level->live <= of->live)
         return;
     of->live = level->live;

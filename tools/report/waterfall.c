@@ -51,7 +51,7 @@ static void add_part(struct work *work, enum waterfall_part part, const char *na
 /* As much of `wanted` as is left; the waterfall notes if that is less. */
 static uint64_t take_up_to(struct work *work, uint64_t wanted)
 {
-    uint64_t taken = wanted < work->left ? wanted : work->left;
+    uint64_t taken = min_of(wanted, work->left);
 
     work->waterfall->is_short |= taken < wanted;
     work->left -= taken;
@@ -159,8 +159,7 @@ static void holders_done(struct holders *holders)
 static uint64_t hand_out(struct holders *holders, uint64_t bytes)
 {
     for (size_t i = 0; i < holders->count; i++) {
-        if (holders->at[i].bytes > bytes)
-            holders->at[i].bytes = bytes;
+        holders->at[i].bytes = min_of(holders->at[i].bytes, bytes);
         bytes -= holders->at[i].bytes;
     }
     return bytes;
@@ -191,9 +190,7 @@ static void waterfall_add_pool(struct work *work, uint64_t held, struct holders 
         work->waterfall->is_short = true;
         stored = held;
     }
-    rounding = excess_of(moment->used, moment->live);
-    if (rounding > stored)
-        rounding = stored;
+    rounding = min_of(excess_of(moment->used, moment->live), stored);
     requested = hand_out(frameworks, stored - rounding);
     add_part(work, WATERFALL_REQUESTED, NULL, requested);
     add_part(work, WATERFALL_ROUNDING, NULL, rounding);
@@ -239,8 +236,7 @@ static void waterfall_make(const struct load *load, struct symbols *symbols,
     if (graphs)
         add_part(&work, WATERFALL_GRAPHS, NULL, graphs);
     add_part(&work, WATERFALL_OUTSIDE, NULL, work.left);
-    add_part(&work, WATERFALL_FREE, NULL,
-            moment->free < moment->total ? moment->free : moment->total);
+    add_part(&work, WATERFALL_FREE, NULL, min_of(moment->free, moment->total));
     VEC_SORT(ret_waterfall->rows, ret_waterfall->count, by_part);
     holders_done(&found.libraries);
     holders_done(&found.past);
