@@ -167,9 +167,8 @@ static void pack_files(struct job *job)
 
 static void cmd_bundle_say_text(const struct job *job)
 {
-    render_text(stdout, job->output);
-    printf(": %s, names for %" PRIu64 " of %zu frames in %" PRIu64 " module%s",
-            render_bytes(job->bytes).text, job->named, job->place_count, job->modules,
+    render_print(stdout, "%s: %s, names for %" PRIu64 " of %zu frames in %" PRIu64 " module%s",
+            job->output, render_bytes(job->bytes).text, job->named, job->place_count, job->modules,
             render_s(job->modules));
     if (job->file_count)
         printf(", %zu file%s", job->file_count, render_s(job->file_count));

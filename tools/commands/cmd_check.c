@@ -69,10 +69,8 @@ static bool cmd_check_add_row(struct check *check, char *text)
     *row = (struct row){.text = text};
     if (claim_parse(text, &row->claim, &error))
         return true;
-    (void)fprintf(
-            stderr, "kedge check: expression %zu, column %u: ", check->row_count, error.column);
-    render_text(stderr, error.text);
-    (void)fputc('\n', stderr);
+    render_print(stderr, "kedge check: expression %zu, column %u: %s\n", check->row_count,
+            error.column, error.text);
     return false;
 }
 
@@ -161,6 +159,7 @@ static const char *launch_glob(const struct rule *rule)
 static int foresee(const struct check *check, struct hintfile *file)
 {
     const struct trace *trace = check->load.trace;
+    const char *path = check->fields->predicted;
     bool is_live = are_live(&check->load);
     bool is_whole = check->load.complete_from == 0;
     int lacking = predict_lacks_launch(trace, file->rule, file->rule_count);
@@ -175,18 +174,17 @@ static int foresee(const struct check *check, struct hintfile *file)
         r = predict_reserved(trace, file->rule, file->rule_count, &file->predicted_reserved);
     if (r == 0)
         return CMD_DONE;
-    (void)fputs("kedge check: ", stderr);
-    render_text(stderr, check->fields->predicted);
     if (!is_whole)
-        (void)fprintf(stderr, ": %s: nothing can be predicted\n", load_lacks(check->load.capture));
+        render_print(stderr, "kedge check: %s: %s: nothing can be predicted\n", path,
+                load_lacks(check->load.capture));
     else if (lacking >= 0)
-        (void)fprintf(stderr,
-                ": hint %s waits for launches of kernels \"%s\", of which the capture has none: "
-                "the run launched none, or it was not made with KEDGE_TRACE=full and driver 12.3 "
-                "or later\n",
-                file->rule[lacking].id, launch_glob(&file->rule[lacking]));
+        render_print(stderr,
+                "kedge check: %s: hint %s waits for launches of kernels \"%s\", of which the "
+                "capture has none: the run launched none, or it was not made with "
+                "KEDGE_TRACE=full and driver 12.3 or later\n",
+                path, file->rule[lacking].id, launch_glob(&file->rule[lacking]));
     else
-        (void)fprintf(stderr, ": %s\n", strerror(-r));
+        render_print(stderr, "kedge check: %s: %s\n", path, strerror(-r));
     return CMD_BAD;
 }
 
@@ -206,11 +204,10 @@ static int read_predictions(struct check *check)
     const char *trouble = NULL;
 
     if (r < 0) {
-        (void)fputs("kedge check: ", stderr);
-        if (!*error.text)
-            (void)fprintf(stderr, "%s: ", path);
-        render_text(stderr, *error.text ? error.text : strerror(-r));
-        (void)fputc('\n', stderr);
+        if (*error.text)
+            render_print(stderr, "kedge check: %s\n", error.text);
+        else
+            render_print(stderr, "kedge check: %s: %s\n", path, strerror(-r));
         return CMD_BAD;
     }
     if (check->load.capture->hints_hash == 0)
@@ -234,11 +231,14 @@ static int read_predictions(struct check *check)
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Formats a value; the caller frees the text. */
-static char *value_text(const struct row *row, uint64_t value)
+static struct render_bytes value_text(const struct row *row, uint64_t value)
 {
-    return claim_row(row->claim.figure)->is_bytes ? vec_text(render_bytes(value).text)
-                                                  : vec_format("%" PRIu64, value);
+    struct render_bytes count;
+
+    if (claim_row(row->claim.figure)->is_bytes)
+        return render_bytes(value);
+    (void)snprintf(count.text, sizeof(count.text), "%" PRIu64, value);
+    return count;
 }
 
 static bool is_exact(const struct row *row)
@@ -253,19 +253,13 @@ static char *cmd_check_is_text(const struct row *row)
 
     if (!is_exact(row) && range->low == 0)
         return vec_text("not known");
-    char *value = value_text(row, range->low);
-    char *text = vec_format("%s%s", is_exact(row) ? "" : ">= ", value);
-    free(value);
-    return text;
+    return vec_format("%s%s", is_exact(row) ? "" : ">= ", value_text(row, range->low).text);
 }
 
 static char *wanted_text(const struct row *row)
 {
-    char *value = value_text(row, row->claim.limit);
-    char *text = vec_format("%s %s", claim_op_text(row->claim.op), value);
-
-    free(value);
-    return text;
+    return vec_format(
+            "%s %s", claim_op_text(row->claim.op), value_text(row, row->claim.limit).text);
 }
 
 /*
@@ -275,8 +269,8 @@ static char *wanted_text(const struct row *row)
 static char *note_text(const struct check *check, const struct row *row)
 {
     const struct measure_result *result = &row->result;
-    char *wanted = value_text(row, row->claim.limit);
-    char *is = value_text(row, result->range.low);
+    struct render_bytes wanted = value_text(row, row->claim.limit);
+    struct render_bytes is = value_text(row, result->range.low);
     char *note = NULL;
 
     if (result->anchor != TRACE_NONE) {
@@ -287,12 +281,10 @@ static char *note_text(const struct check *check, const struct row *row)
     } else if (result->note) {
         note = vec_text(result->note);
     } else if (result->answer == CLAIM_NO && result->range.low != row->claim.limit
-            && strcmp(wanted, is) == 0) {
+            && strcmp(wanted.text, is.text) == 0) {
         note = vec_format("in bytes: %" PRIu64 ", wanted %s %" PRIu64, result->range.low,
                 claim_op_text(row->claim.op), row->claim.limit);
     }
-    free(wanted);
-    free(is);
     return note;
 }
 
@@ -320,15 +312,22 @@ static void cmd_check_print_row(const struct check *check, const struct row *row
     free(note);
 }
 
+static size_t cmd_check_count_of(const struct check *check, enum claim_answer answer)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < check->row_count; i++)
+        count += check->rows[i].result.answer == answer;
+    return count;
+}
+
 static void print_text(const struct check *check)
 {
     struct render_ink ink = render_ink(stdout);
     int width = 10;
-    size_t yes = 0;
 
     for (size_t i = 0; i < check->row_count; i++) {
         int length = (int)strlen(check->rows[i].text);
-        yes += check->rows[i].result.answer == CLAIM_YES;
         if (length > width && length <= TEXT_WIDTH)
             width = length;
     }
@@ -340,7 +339,7 @@ static void print_text(const struct check *check)
         puts("  peak reserved is not compared: the hints were not live, or nothing was predicted");
     if (check->moved_left_out)
         printf("  what was moved is not compared: %s\n", check->moved_left_out);
-    printf("%zu of %zu hold\n", yes, check->row_count);
+    printf("%zu of %zu hold\n", cmd_check_count_of(check, CLAIM_YES), check->row_count);
 }
 
 static enum claim_answer answer_of(const struct check *check)
@@ -456,15 +455,6 @@ static void put_case(FILE *out, const struct check *check, const struct row *row
     free(note);
 }
 
-static size_t cmd_check_count_of(const struct check *check, enum claim_answer answer)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < check->row_count; i++)
-        count += check->rows[i].result.answer == answer;
-    return count;
-}
-
 /* 0, or an exit code after one line on stderr. */
 static int write_junit(const struct check *check)
 {
@@ -544,13 +534,11 @@ static int cmd_check_ask(struct check *check, const char *text)
     if (!cmd_check_add_row(check, vec_text(text)))
         return CMD_BAD;
     const struct claim *claim = &check->rows[check->row_count - 1].claim;
-    if (claim->is_bare) {
-        (void)fputs("kedge check: ", stderr);
-        render_text(stderr, text);
-        (void)fprintf(stderr,
-                ": %" PRIu64 " means bytes; %" PRIu64 "B says so, %" PRIu64 "GiB would be GiB\n",
-                claim->limit, claim->limit, claim->limit);
-    }
+    if (claim->is_bare)
+        render_print(stderr,
+                "kedge check: %s: %" PRIu64 " means bytes; %" PRIu64 "B says so, %" PRIu64
+                "GiB would be GiB\n",
+                text, claim->limit, claim->limit, claim->limit);
     return CMD_DONE;
 }
 
@@ -568,10 +556,9 @@ static int check_against(const struct check *check)
     }
     if (!other || !(fields->from || fields->to || fields->pairs))
         return CMD_DONE;
-    (void)fputs(
-            "kedge check: --from, --to and --pairs are for figures with a FILE: not with ", stderr);
-    render_text(stderr, other);
-    (void)fputc('\n', stderr);
+    render_print(stderr,
+            "kedge check: --from, --to and --pairs are for figures with a FILE: not with %s\n",
+            other);
     return CMD_BAD;
 }
 

@@ -64,13 +64,9 @@ static void print_anchor_range(const struct diff *diff, const struct group *grou
     const struct trace_anchor *first = &trace->anchors[group->anchors[0]];
     const struct trace_anchor *last = &trace->anchors[group->anchors[group->anchor_count - 1]];
 
-    printf("    in ");
-    render_text(stdout, *first->path ? first->path : "no anchor");
-    if (group->anchor_count > 1) {
-        printf(" ... ");
-        render_text(stdout, last->path);
-        printf(" (%zu anchors)", group->anchor_count);
-    }
+    render_print(stdout, "    in %s", *first->path ? first->path : "no anchor");
+    if (group->anchor_count > 1)
+        render_print(stdout, " ... %s (%zu anchors)", last->path, group->anchor_count);
     putchar('\n');
 }
 
@@ -149,11 +145,9 @@ static void diff_print_text(const struct diff *diff)
 {
     const struct compare *c = &diff->compare;
 
-    (void)fputs("good ", stdout);
-    render_text(stdout, diff->good.path);
-    (void)fputs("\nbad  ", stdout);
-    render_text(stdout, diff->bad.path);
-    (void)fputs("\n\n", stdout);
+    render_print(stdout, "good %s\n", diff->good.path);
+    render_print(stdout, "bad  %s\n", diff->bad.path);
+    putchar('\n');
     peaks_print(stdout, &diff->peaks);
     const char *ink =
             diff->lacks || compare_coverage_is_little(c) ? diff->ink.yellow : diff->ink.green;

@@ -44,8 +44,7 @@ static void cmd_env_print_rows(void)
             continue;
         }
         const char *value = getenv(row->name);
-        printf("%s=", row->name);
-        render_text(stdout, value ? value : row->initial);
+        render_print(stdout, "%s=%s", row->name, value ? value : row->initial);
         printf("%s\n    %s\n    %s\n", value && *value ? "" : "   (default)", row->form, row->help);
     }
 }
@@ -98,11 +97,8 @@ static int env_command(const void *parsed, char **words)
     else
         cmd_env_print_rows();
     int r = complaints.count ? CMD_NO : CMD_DONE;
-    for (size_t i = 0; i < complaints.count; i++) {
-        (void)fputs("kedge env: ", stderr);
-        render_text(stderr, complaints.at[i]);
-        (void)fputc('\n', stderr);
-    }
+    for (size_t i = 0; i < complaints.count; i++)
+        render_print(stderr, "kedge env: %s\n", complaints.at[i]);
     vec_free_texts(&complaints);
     return r;
 }

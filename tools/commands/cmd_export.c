@@ -282,8 +282,8 @@ static void cmd_export_say_text(const struct task *task)
 
     if (strcmp(task->output, "-") == 0)
         return;
-    render_text(stdout, task->output);
-    printf(": %s, %s, ", task->format->name, render_bytes(task->bytes).text);
+    render_print(stdout, "%s: %s, %s, ", task->output, task->format->name,
+            render_bytes(task->bytes).text);
     if (task->format->shape == EXPORT_MOMENT)
         printf("%s %s\n", render_bytes(job->moment.sum.bytes).text, job->moment.title);
     else

@@ -84,15 +84,6 @@ static void keys_print_json(void)
     json_end(&json, '}');
 }
 
-static int print_keys(const struct fields *fields)
-{
-    if (fields->json)
-        keys_print_json();
-    else
-        keys_print_text();
-    return CMD_DONE;
-}
-
 /* Prints sites as the hint file has them. */
 static void cmd_hints_json_sites(
         struct json *json, const struct rule_pick *pick, const struct hintfile_words *words)
@@ -155,16 +146,12 @@ static void hints_print_text(
 {
     for (size_t i = 0; i < lint->count; i++) {
         const struct hintlint_remark *remark = &lint->remarks[i];
-        render_text(stdout, path);
-        printf(":%" PRIu32 ":%" PRIu32 ": %s: %s%s%s", remark->line, remark->column,
-                cmd_hints_kind_of(remark), remark->hint ? "hint " : "",
-                remark->hint ? remark->hint : "", remark->hint ? ": " : "");
-        render_text(stdout, remark->text);
-        putchar('\n');
+        render_print(stdout, "%s:%" PRIu32 ":%" PRIu32 ": %s: %s%s%s%s\n", path, remark->line,
+                remark->column, cmd_hints_kind_of(remark), remark->hint ? "hint " : "",
+                remark->hint ? remark->hint : "", remark->hint ? ": " : "", remark->text);
     }
-    render_text(stdout, path);
-    printf(": %zu hint%s, %zu warning%s\n", file->rule_count, render_s(file->rule_count),
-            lint->warnings, render_s(lint->warnings));
+    render_print(stdout, "%s: %zu hint%s, %zu warning%s\n", path, file->rule_count,
+            render_s(file->rule_count), lint->warnings, render_s(lint->warnings));
 }
 
 /* *ret_bytes is malloc'd, NULL if the file could not be read. 0, or -errno with *ret_error. */
@@ -194,11 +181,8 @@ static int check_file(const struct fields *fields, const char *path)
         hints_print_json(path, file, &lint, r < 0 ? error.text : NULL);
     else if (r == 0)
         hints_print_text(path, file, &lint);
-    else {
-        (void)fputs(error.line ? "" : "kedge hints: ", stderr);
-        render_text(stderr, error.text);
-        (void)fputc('\n', stderr);
-    }
+    else
+        render_print(stderr, "%s%s\n", error.line ? "" : "kedge hints: ", error.text);
     r = r < 0 ? CMD_BAD : fields->strict && lint.warnings ? CMD_NO : CMD_DONE;
     hintlint_done(&lint);
     hintfile_free(file);
@@ -208,10 +192,17 @@ static int check_file(const struct fields *fields, const char *path)
 
 static int hints_command(const void *parsed, char **words)
 {
-    if (strcmp(words[0], "keys") == 0 && !words[1])
-        return print_keys(parsed);
+    const struct fields *fields = parsed;
+
+    if (strcmp(words[0], "keys") == 0 && !words[1]) {
+        if (fields->json)
+            keys_print_json();
+        else
+            keys_print_text();
+        return CMD_DONE;
+    }
     if (strcmp(words[0], "lint") == 0 && words[1])
-        return check_file(parsed, words[1]);
+        return check_file(fields, words[1]);
     (void)fprintf(stderr, "kedge hints: %s\nusage: kedge %s\n",
             strcmp(words[0], "lint") == 0           ? "lint: FILE is missing"
                     : strcmp(words[0], "keys") == 0 ? "keys: takes no word"

@@ -108,10 +108,8 @@ static void say_processes(const struct import_job *job)
         uint64_t peak, live;
 
         import_device_bytes(job->import, process->device, &peak, &live);
-        printf("  device %d, ", process->device);
-        render_text(stdout, process->name);
-        printf(": peak live %s, %s live at the end\n", render_bytes(peak).text,
-                render_bytes(live).text);
+        render_print(stdout, "  device %d, %s: peak live %s, %s live at the end\n", process->device,
+                process->name, render_bytes(peak).text, render_bytes(live).text);
     }
 }
 

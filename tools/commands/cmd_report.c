@@ -44,10 +44,10 @@ static int find_view(const struct fields *fields, enum view *ret_view)
     if (*ret_view != VIEW_COUNT)
         return CMD_DONE;
     const char *near = report_view_nearest(fields->view);
-    (void)fputs("kedge report: --view ", stderr);
-    render_text(stderr, fields->view);
-    (void)fprintf(stderr, " is not in this version%s%s%s; kedge report --help lists the views\n",
-            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    render_print(stderr,
+            "kedge report: --view %s is not in this version%s%s%s; kedge report --help lists the "
+            "views\n",
+            fields->view, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;
 }
 
@@ -123,19 +123,12 @@ static int check_groups(const struct report *report)
     return CMD_BAD;
 }
 
-static void say_written(const char *path)
-{
-    (void)fputs("written to ", stdout);
-    render_text(stdout, path);
-    (void)fputc('\n', stdout);
-}
-
 static int print_as_asked(const struct report *report, const struct fields *fields)
 {
     if (fields->html) {
         int r = page_write(report, fields->html);
         if (r == CMD_DONE && strcmp(fields->html, "-") != 0)
-            say_written(fields->html);
+            render_print(stdout, "written to %s\n", fields->html);
         return r;
     }
     if (fields->json)

@@ -281,11 +281,8 @@ static void print_growth(const struct suggestion *s)
 
     for (size_t i = 0; i < shown; i++) {
         char *text = growth_text(s, &view->growers[i]);
-        (void)fputs("growth: ", stdout);
-        render_text(stdout, text);
-        (void)fputs(": ", stdout);
-        render_text(stdout, view->growers[i].stack ? titles[i] : "no call site");
-        (void)putchar('\n');
+        render_print(stdout, "growth: %s: %s\n", text,
+                view->growers[i].stack ? titles[i] : "no call site");
         free(text);
     }
     if (view->grower_count > shown)
@@ -680,18 +677,7 @@ static int cmd_suggest_add_word(struct suggestion *s, const char *word)
     return r;
 }
 
-/* Is the usage right? --cap looks at one whole run, and needs no output. */
-static bool is_usage(const struct fields *fields, char **words)
-{
-    bool is_one = words[0] && !fields->good && !fields->bad;
-    bool is_two = !words[0] && fields->good && fields->bad;
-
-    if (fields->cap)
-        return is_one && !words[1] && !fields->from && !fields->to;
-    return fields->output && !fields->bandwidth && (is_one || is_two);
-}
-
-/* Why is_usage refuses. */
+/* What is wrong with the usage, NULL = nothing. --cap looks at one whole run, and needs no output. */
 static const char *why_no_usage(const struct fields *fields, char **words)
 {
     if (!words[0] && !fields->good && !fields->bad)
@@ -702,22 +688,13 @@ static const char *why_no_usage(const struct fields *fields, char **words)
         return "--cap looks at one capture";
     if (fields->cap && (fields->from || fields->to))
         return "--cap looks at a whole run: not with --from or --to";
-    if (!fields->good != !fields->bad || fields->cap)
-        return fields->cap ? "--cap looks at one capture: not with --good or --bad"
-                           : "--good and --bad belong together";
+    if (fields->cap)
+        return words[0] ? NULL : "--cap looks at one capture: not with --good or --bad";
+    if (!fields->good != !fields->bad)
+        return "--good and --bad belong together";
     if (!fields->output)
         return "-o FILE is missing: where the hints go (- is standard output)";
-    return "--bandwidth needs --cap";
-}
-
-static int check_fields(const struct fields *fields, char **words)
-{
-    if (!is_usage(fields, words)) {
-        (void)fprintf(stderr, "kedge suggest: %s\nusage: kedge %s\n", why_no_usage(fields, words),
-                cmd_suggest.usage);
-        return CMD_BAD;
-    }
-    return CMD_DONE;
+    return fields->bandwidth ? "--bandwidth needs --cap" : NULL;
 }
 
 static int suggest_cap(struct suggestion *s)
@@ -741,10 +718,13 @@ static int suggest_command(const void *parsed, char **words)
 {
     struct fields fields = *(const struct fields *)parsed;
     struct suggestion s = {.fields = &fields, .reserved = UINT64_MAX};
-    int r = check_fields(&fields, words);
+    const char *wrong = why_no_usage(&fields, words);
+    int r = CMD_DONE;
 
-    if (r != CMD_DONE)
-        return r;
+    if (wrong) {
+        (void)fprintf(stderr, "kedge suggest: %s\nusage: kedge %s\n", wrong, cmd_suggest.usage);
+        return CMD_BAD;
+    }
     if (fields.min_size == 0)
         fields.min_size = HINTFILE_MIN_SIZE;
     s.is_mining = words[0] != NULL;

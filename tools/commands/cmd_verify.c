@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,13 +102,16 @@ struct verify {
     off_t input; /* offset of standard input, so that each run reads the same; -1 = cannot seek */
 };
 
-static void cmd_verify_fail(struct verify *verify, const char *hint, char *what)
+__attribute__((format(printf, 3, 4))) static void cmd_verify_fail(
+        struct verify *verify, const char *hint, const char *format, ...)
 {
-    if (verify->failure) {
-        free(what); /* the first error is reported */
+    va_list args;
+
+    if (verify->failure) /* the first error is reported */
         return;
-    }
-    verify->failure = what;
+    va_start(args, format);
+    verify->failure = vec_vformat(format, args);
+    va_end(args);
     verify->failed_hint = hint;
 }
 
@@ -123,28 +127,28 @@ static char *status_text(int status)
  * A kernel that gets the address may read released memory, which only the device sees. The program
  * then fails.
  */
-static void judge_carried(struct verify *verify, const struct load *load, const struct step *step,
+static void judge_carried(struct verify *verify, const struct load *load,
         const struct load_hint *hint, const char *id)
 {
     struct symbols *symbols;
     char *text;
 
-    if (step->mode == HINT_SHADOW || verify->status == 0
+    if (verify->step.mode == HINT_SHADOW || verify->status == 0
             || hint->sums[FORMAT_HINT_CARRIED].count == 0)
         return;
     symbols = symbols_new(load->trace);
     (void)fprintf(stderr,
             "kedge verify: %s: hint %s: kernels were given its address after the release\n",
-            step->name, hint->id);
+            verify->step.name, hint->id);
     figures_print_touch(stderr, symbols, load->trace, hint);
     symbols_free(symbols);
     text = status_text(verify->status);
-    cmd_verify_fail(verify, id,
-            vec_format("%s: the program %s, and kernels were given the address", step->name, text));
+    cmd_verify_fail(verify, id, "%s: the program %s, and kernels were given the address",
+            verify->step.name, text);
     free(text);
 }
 
-static void judge_written(struct verify *verify, const struct load *load, const struct step *step,
+static void judge_written(struct verify *verify, const struct load *load,
         const struct load_hint *hint, const char *id)
 {
     struct symbols *symbols;
@@ -153,17 +157,17 @@ static void judge_written(struct verify *verify, const struct load *load, const 
     if (hint->sums[FORMAT_HINT_LATE_WRITE].count == 0)
         return;
     symbols = symbols_new(load->trace);
-    before = vec_format("kedge verify: %s: ", step->name);
+    before = vec_format("kedge verify: %s: ", verify->step.name);
     figures_print_written(stderr, before, symbols, load->trace, hint);
     free(before);
     symbols_free(symbols);
-    cmd_verify_fail(verify, id,
-            vec_format("%s: its storage is written after the release was due", step->name));
+    cmd_verify_fail(
+            verify, id, "%s: its storage is written after the release was due", verify->step.name);
 }
 
-static void judge_hint(
-        struct verify *verify, const struct load *load, const struct step *step, size_t index)
+static void judge_hint(struct verify *verify, const struct load *load, size_t index)
 {
+    const char *step = verify->step.name;
     const struct load_hint *hint = &load->hints[index];
     const char *id = verify->file->rule[index].id;
     uint64_t touches = load_touches(hint);
@@ -174,38 +178,35 @@ static void judge_hint(
 
         if (hint->drift)
             hintwords_tell_drift(hint->drift, text, sizeof(text));
-        cmd_verify_fail(verify, id, vec_format("%s: %s", step->name, text));
+        cmd_verify_fail(verify, id, "%s: %s", step, text);
     }
     if (touches) {
         struct symbols *symbols = symbols_new(load->trace);
         (void)fprintf(stderr, "kedge verify: %s: hint %s: %" PRIu64 " uses after the release\n",
-                step->name, hint->id, touches);
+                step, hint->id, touches);
         figures_print_touch(stderr, symbols, load->trace, hint);
         symbols_free(symbols);
-        cmd_verify_fail(verify, id,
-                vec_format("%s: its storage is used after the release was due", step->name));
+        cmd_verify_fail(verify, id, "%s: its storage is used after the release was due", step);
     }
-    judge_written(verify, load, step, hint, id);
-    judge_carried(verify, load, step, hint, id);
+    judge_written(verify, load, hint, id);
+    judge_carried(verify, load, hint, id);
     if (refused)
-        cmd_verify_fail(verify, id,
-                vec_format("%s: %" PRIu64 " releases could not be made", step->name, refused));
+        cmd_verify_fail(verify, id, "%s: %" PRIu64 " releases could not be made", step, refused);
 }
 
-static void cmd_verify_add_hint(
-        struct verify *verify, const struct step *step, size_t index, const struct load_hint *hint)
+static void cmd_verify_add_hint(struct verify *verify, size_t index, const struct load_hint *hint)
 {
     struct verdict *verdict = &verify->verdicts[index];
     const struct trace_sum *sums = hint->sums;
 
-    if (step->mode == HINT_SHADOW) {
+    if (verify->step.mode == HINT_SHADOW) {
         verdict->matched += sums[FORMAT_HINT_PLANNED].count;
         verdict->matched_bytes += sums[FORMAT_HINT_PLANNED].bytes;
         verdict->due += sums[FORMAT_HINT_WOULD_RELEASE].count + sums[FORMAT_HINT_HELD].count;
         verdict->due_bytes += sums[FORMAT_HINT_WOULD_RELEASE].bytes + sums[FORMAT_HINT_HELD].bytes;
         verdict->keeps_meta |=
                 hint->action == ACTION_RELEASE && sums[FORMAT_HINT_CARRIED].count > 0;
-    } else if (step->mode == HINT_POISON) {
+    } else if (verify->step.mode == HINT_POISON) {
         verdict->poisoned += sums[FORMAT_HINT_DEAD].count + sums[FORMAT_HINT_HELD].count;
         verdict->clean += sums[FORMAT_HINT_CLEAN].count;
         verdict->unlooked += load_unlooked(hint);
@@ -218,11 +219,11 @@ static void cmd_verify_add_hint(
  * In a trial, hints that hold and hints that evict act: without them the program may be wrong or
  * not fit.
  */
-static enum hint_mode mode_in(const struct step *step, const struct rule *rule)
+static enum hint_mode mode_in(enum hint_mode mode, const struct rule *rule)
 {
-    if (step->mode == HINT_SHADOW && rule->action == ACTION_HOLD)
+    if (mode == HINT_SHADOW && rule->action == ACTION_HOLD)
         return HINT_TRAP;
-    return step->mode == HINT_SHADOW && rule->action == ACTION_EVICT ? HINT_POISON : step->mode;
+    return mode == HINT_SHADOW && rule->action == ACTION_EVICT ? HINT_POISON : mode;
 }
 
 /* A restore counts for the hint whose blocks it brings in. */
@@ -241,7 +242,7 @@ static bool evicts(const struct rule *rule)
  * The order of several threads' requests is random, so a run cannot prove an nth of theirs. A hint
  * that evicts may match any of these blocks.
  */
-static void judge_turns(struct verify *verify, const struct load *load, const struct step *step)
+static void judge_turns(struct verify *verify, const struct load *load)
 {
     const struct trace *trace = load->trace;
     struct keytable turns = {0};
@@ -257,22 +258,22 @@ static void judge_turns(struct verify *verify, const struct load *load, const st
         if (words->nth_line == 0 || evicts(&verify->file->rule[block->rule]))
             continue;
         cmd_verify_fail(verify, verify->file->rule[block->rule].id,
-                vec_format("%s: %s:%" PRIu32 ":%" PRIu32
-                           ": nth counts what several threads ask for in one instance of %s: their "
-                           "order is chance",
-                        step->name, verify->fields->spawn.hints, words->nth_line, words->nth_column,
-                        block->anchor ? trace->anchors[block->anchor].path : "the run"));
+                "%s: %s:%" PRIu32 ":%" PRIu32
+                ": nth counts what several threads ask for in one instance of %s: their "
+                "order is chance",
+                verify->step.name, verify->fields->spawn.hints, words->nth_line, words->nth_column,
+                block->anchor ? trace->anchors[block->anchor].path : "the run");
         break;
     }
     keytable_done(&turns);
 }
 
-static void add_evicted(
-        struct verify *verify, const struct step *step, const struct read_capture *capture)
+static void add_evicted(struct verify *verify, const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->evict_count; i++) {
         const struct format_evict *what = &capture->evict[i].what;
-        struct evicted *evicted = &verify->verdicts[capture->evict[i].rule].evicted[step->mode];
+        struct evicted *evicted =
+                &verify->verdicts[capture->evict[i].rule].evicted[verify->step.mode];
 
         evicted->steps = max_of(evicted->steps, what->step);
         evicted->in += what->moved_in;
@@ -280,13 +281,12 @@ static void add_evicted(
         evicted->count_out += what->count_out;
         evicted->dropped += what->dropped;
     }
-    for (size_t i = 0; i < capture->kept_count && step->mode == HINT_TRAP; i++)
+    for (size_t i = 0; i < capture->kept_count && verify->step.mode == HINT_TRAP; i++)
         trace_sum_add(&verify->verdicts[capture->kept[i].rule].kept, capture->kept[i].size);
 }
 
 /* Judges calls whose blocks did not fit under the cap together. */
-static void judge_shorts(
-        struct verify *verify, const struct step *step, const struct read_capture *capture)
+static void judge_shorts(struct verify *verify, const struct read_capture *capture)
 {
     const struct read_short *most = NULL;
 
@@ -296,30 +296,30 @@ static void judge_shorts(
     if (!most)
         return;
     cmd_verify_fail(verify, verify->file->rule[most->rule].id,
-            vec_format("%s: a call%s%s needed %s at once under the cap, and %s could be had",
-                    step->name, *most->path ? " in " : "", most->path,
-                    render_bytes(most->needed).text, render_bytes(most->room).text));
+            "%s: a call%s%s needed %s at once under the cap, and %s could be had",
+            verify->step.name, *most->path ? " in " : "", most->path,
+            render_bytes(most->needed).text, render_bytes(most->room).text);
 }
 
 /* Was this file in force in this run, in this mode? */
-static bool check_force(struct verify *verify, const struct load *load, const struct step *step)
+static bool check_force(struct verify *verify, const struct load *load)
 {
     const struct read_capture *capture = load->capture;
 
     if (capture->hints_hash != verify->file->hash || load->hint_count != verify->file->rule_count) {
         cmd_verify_fail(verify, NULL,
-                vec_format("%s: the hints were not in force (program.argv or rank does not fit?)",
-                        step->name));
+                "%s: the hints were not in force (program.argv or rank does not fit?)",
+                verify->step.name);
         return false;
     }
     for (size_t i = 0; i < load->hint_count; i++) {
         const struct rule *rule = leader_of(verify->file, i);
-        enum hint_mode wanted = mode_in(step, rule);
+        enum hint_mode wanted = mode_in(verify->step.mode, rule);
         enum hint_mode mode = hint_is_for(rule, capture->rank) ? wanted : HINT_OFF;
 
         if (rule->mode != HINT_OFF && load->hints[i].mode != mode) {
             cmd_verify_fail(verify, verify->file->rule[i].id,
-                    vec_format("was not in force as it has to be in the %s run", step->name));
+                    "was not in force as it has to be in the %s run", verify->step.name);
             return false;
         }
     }
@@ -333,19 +333,17 @@ static void check_program(struct verify *verify, const struct load *load)
     if (!verify->program)
         verify->program = vec_text(program);
     else if (strcmp(verify->program, program) != 0)
-        cmd_verify_fail(verify, NULL,
-                vec_text("the runs were of different programs, no receipt fits both"));
+        cmd_verify_fail(verify, NULL, "the runs were of different programs, no receipt fits both");
 }
 
 /* Judges one capture of a step: each process of the program wrote one. */
 static void judge_capture(void *self, const char *path)
 {
     struct verify *verify = self;
-    const struct step *step = &verify->step;
     struct load load;
 
     if (load_open(path, &load) != 0) {
-        cmd_verify_fail(verify, NULL, vec_format("%s: its capture cannot be read", step->name));
+        cmd_verify_fail(verify, NULL, "%s: its capture cannot be read", verify->step.name);
         return;
     }
     verify->capture_count++;
@@ -355,20 +353,20 @@ static void judge_capture(void *self, const char *path)
         return;
     }
     verify->is_faulted |= evidence_is_fault(load.capture);
-    if (step->mode == HINT_OFF)
+    if (verify->step.mode == HINT_OFF)
         evidence_learn(&verify->ends, load.capture);
     if (!verify->against)
         verify->against = evidence_against(&load, &verify->ends);
     check_program(verify, &load);
-    proof_add(&verify->proof, &load, (unsigned)step->mode);
-    if (step->mode != HINT_OFF && check_force(verify, &load, step)) {
+    proof_add(&verify->proof, &load, (unsigned)verify->step.mode);
+    if (verify->step.mode != HINT_OFF && check_force(verify, &load)) {
         for (size_t i = 0; i < load.hint_count; i++) {
-            cmd_verify_add_hint(verify, step, i, &load.hints[i]);
-            judge_hint(verify, &load, step, i);
+            cmd_verify_add_hint(verify, i, &load.hints[i]);
+            judge_hint(verify, &load, i);
         }
-        judge_turns(verify, &load, step);
-        add_evicted(verify, step, load.capture);
-        judge_shorts(verify, step, load.capture);
+        judge_turns(verify, &load);
+        add_evicted(verify, load.capture);
+        judge_shorts(verify, load.capture);
     }
     load_close(&load);
 }
@@ -377,10 +375,11 @@ static void judge_capture(void *self, const char *path)
  * Is this the status of shells, `env` and launchers for a program that does not exist or cannot be
  * run?
  */
-static bool is_not_started(const struct verify *verify, int status)
+static bool is_not_started(const struct verify *verify)
 {
-    return verify->capture_count == 0 && WIFEXITED(status)
-            && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127);
+    int status = WIFEXITED(verify->status) ? WEXITSTATUS(verify->status) : 0;
+
+    return verify->capture_count == 0 && (status == 126 || status == 127);
 }
 
 static bool has_evict(const struct verify *verify)
@@ -407,18 +406,20 @@ static char *evicting_text(const struct verify *verify)
 }
 
 /* A device fault names no block: every block that was out is suspect. */
-static void fail_ended(struct verify *verify, const struct step *step, int status)
+static void fail_ended(struct verify *verify)
 {
-    char *how = status_text(status);
+    char *how = status_text(verify->status);
     char *evicting = evicting_text(verify);
     const char *why = verify->is_faulted ? "the device has faulted: memory was used"
                                          : "if the device has faulted, memory was used";
 
-    cmd_verify_fail(verify, NULL,
-            evicting ? vec_format("%s: the program %s; %s that no call names, while it was out "
-                                  "(evict hints in force: %s)",
-                    step->name, how, why, evicting)
-                     : vec_format("%s: the program %s", step->name, how));
+    if (evicting)
+        cmd_verify_fail(verify, NULL,
+                "%s: the program %s; %s that no call names, while it was out (evict hints in "
+                "force: %s)",
+                verify->step.name, how, why, evicting);
+    else
+        cmd_verify_fail(verify, NULL, "%s: the program %s", verify->step.name, how);
     free(evicting);
     free(how);
 }
@@ -469,29 +470,27 @@ static int run_program(struct verify *verify, const struct spawn_options *how, c
 }
 
 /* Judges how the step's program ended. */
-static int judge_end(struct verify *verify, const struct step *step)
+static int judge_end(struct verify *verify)
 {
-    int status = verify->status;
-
     if (tree_signal()) /* a signal came meanwhile */
         return 128 + tree_signal();
     if (verify->is_damaged)
         return CMD_BAD;
-    if (is_not_started(verify, status)) {
+    if (is_not_started(verify)) {
         (void)fprintf(stderr,
                 "kedge verify: %s: the program ended with exit code %d and left no capture: it "
                 "could not be started\n",
-                step->name, WEXITSTATUS(status));
+                verify->step.name, WEXITSTATUS(verify->status));
         return CMD_BAD;
     }
-    if (status != 0)
-        fail_ended(verify, step, status);
+    if (verify->status != 0)
+        fail_ended(verify);
     if (verify->capture_count == 0)
         cmd_verify_fail(verify, NULL,
-                vec_format("%s: no capture: the program did not use CUDA, or kedge was not in it",
-                        step->name));
+                "%s: no capture: the program did not use CUDA, or kedge was not in it",
+                verify->step.name);
     if (verify->against)
-        cmd_verify_fail(verify, NULL, vec_format("%s: %s", step->name, verify->against));
+        cmd_verify_fail(verify, NULL, "%s: %s", verify->step.name, verify->against);
     return CMD_DONE;
 }
 
@@ -521,7 +520,7 @@ static int run_step(struct verify *verify, const struct step *step, char **words
     }
     free(capture);
     free(folder);
-    return r ? r : judge_end(verify, step);
+    return r ? r : judge_end(verify);
 }
 
 /* ---- the program's output ------------------------------------------------------------------- */
@@ -568,8 +567,9 @@ static int mask_outputs(struct verify *verify, char **words)
 }
 
 /* Compares the output after a successful run. The runs continue: a later one may find the error. */
-static int judge_outputs(struct verify *verify, const struct step *step, char **words)
+static int judge_outputs(struct verify *verify, char **words)
 {
+    const char *step = verify->step.name; /* a second run without releases is another one */
     char *difference;
     int r = CMD_DONE;
 
@@ -590,14 +590,13 @@ static int judge_outputs(struct verify *verify, const struct step *step, char **
     if (difference) {
         bool is_any = verify->fields->outputs && strcmp(verify->fields->outputs, "any") == 0;
 
-        (void)fprintf(stderr, "kedge verify: %s: ", step->name);
-        render_text(stderr, difference);
-        (void)fprintf(stderr, "%s\n", is_any ? "; not held against the hints" : "");
+        render_print(stderr, "kedge verify: %s: %s%s\n", step, difference,
+                is_any ? "; not held against the hints" : "");
         if (!is_any)
             verify->outputs.difference =
                     vec_format("%s: the program prints something else than without releases: %s "
                                "(--outputs any does not compare)",
-                            step->name, difference);
+                            step, difference);
     }
     free(difference);
     return r;
@@ -611,7 +610,7 @@ static void check_proofs(struct verify *verify)
 
         if (rule->wait == RULE_WAIT_EVENT && !hintlint_is_proof(verify->file->words[i].proof))
             cmd_verify_fail(verify, rule->id,
-                    vec_text("its proof is still to be answered, and wait: event relies on it"));
+                    "its proof is still to be answered, and wait: event relies on it");
     }
 }
 
@@ -625,7 +624,7 @@ static void check_matches(struct verify *verify)
         const struct rule *rule = &verify->file->rule[i];
         if (verify->verdicts[i].matched == 0 && rule->mode != HINT_OFF
                 && rule->action != ACTION_RESTORE)
-            cmd_verify_fail(verify, rule->id, vec_text("matched nothing"));
+            cmd_verify_fail(verify, rule->id, "matched nothing");
     }
 }
 
@@ -633,20 +632,20 @@ static void check_matches(struct verify *verify)
  * After a run that acts: a hint that would have released a block must have overwritten it, or
  * removed access to it.
  */
-static void check_acted(struct verify *verify, const struct step *step)
+static void check_acted(struct verify *verify)
 {
     for (size_t i = 0; i < verify->file->rule_count; i++) {
         const struct rule *rule = &verify->file->rule[i];
         const struct verdict *v = &verify->verdicts[i];
-        const struct evicted *evicted = &v->evicted[step->mode];
-        bool is_idle = v->due && (step->mode == HINT_POISON ? v->poisoned : v->trapped) == 0;
+        const struct evicted *evicted = &v->evicted[verify->step.mode];
+        bool is_idle = v->due && (verify->step.mode == HINT_POISON ? v->poisoned : v->trapped) == 0;
 
         /* In trap every block goes out that the call does not name. */
-        if (evicts(rule) && step->mode == HINT_TRAP)
+        if (evicts(rule) && verify->step.mode == HINT_TRAP)
             is_idle = evicted->count_out == 0 && evicted->dropped == 0;
         if (is_idle)
-            cmd_verify_fail(verify, rule->id,
-                    vec_format("did nothing in the %s run: nothing is proved", step->name));
+            cmd_verify_fail(verify, rule->id, "did nothing in the %s run: nothing is proved",
+                    verify->step.name);
     }
 }
 
@@ -824,11 +823,10 @@ static void verify_print_text(const struct verify *verify, bool verified)
         printf("kedge verify: %zu hint%s verified, %s%sreceipt: %s.receipt\n",
                 verify->file->rule_count, render_s(verify->file->rule_count), due ? due : "",
                 due ? "; " : "", verify->fields->spawn.hints);
-    } else {
-        printf("kedge verify: not verified: %s%s%s", verify->failed_hint ? "hint " : "",
-                verify->failed_hint ? verify->failed_hint : "", verify->failed_hint ? ": " : "");
-        render_text(stdout, verify->failure); /* may contain the name of the program's anchor */
-        printf("\n");
+    } else { /* the failure may contain the name of the program's anchor */
+        render_print(stdout, "kedge verify: not verified: %s%s%s%s\n",
+                verify->failed_hint ? "hint " : "", verify->failed_hint ? verify->failed_hint : "",
+                verify->failed_hint ? ": " : "", verify->failure);
     }
     free(due);
 }
@@ -864,8 +862,8 @@ static int run_one(struct verify *verify, const struct step *step, char **words)
     if (step->mode == HINT_SHADOW)
         check_matches(verify);
     else if (step->mode != HINT_OFF)
-        check_acted(verify, step);
-    return judge_outputs(verify, step, words);
+        check_acted(verify);
+    return judge_outputs(verify, words);
 }
 
 static int run_steps(struct verify *verify, char **words)
@@ -882,10 +880,10 @@ static int run_steps(struct verify *verify, char **words)
             return r;
     }
     if (verify->outputs.difference)
-        cmd_verify_fail(verify, NULL, vec_text(verify->outputs.difference));
+        cmd_verify_fail(verify, NULL, "%s", verify->outputs.difference);
     proof_end(&verify->proof, 1U << HINT_SHADOW | 1U << HINT_POISON | 1U << HINT_TRAP);
     if (verify->proof.lacks)
-        cmd_verify_fail(verify, NULL, vec_text(verify->proof.lacks));
+        cmd_verify_fail(verify, NULL, "%s", verify->proof.lacks);
     r = verify->failure ? withdraw_receipt(verify) : write_receipt(verify, 1);
     if (verify->fields->json && r != CMD_BAD)
         verify_print_json(verify, r == CMD_DONE);
@@ -945,9 +943,7 @@ static int open_hints(const struct fields *fields, struct hintfile **ret_file)
     int r = hintfile_read(fields->spawn.hints, ret_file, &error);
     if (r == 0)
         return CMD_DONE;
-    (void)fputs("kedge verify: ", stderr);
-    render_text(stderr, *error.text ? error.text : strerror(-r));
-    (void)fputc('\n', stderr);
+    render_print(stderr, "kedge verify: %s\n", *error.text ? error.text : strerror(-r));
     return CMD_BAD;
 }
 

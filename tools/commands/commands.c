@@ -91,17 +91,6 @@ static int look_at_files(
     return r < 0 ? CMD_BAD : CMD_DONE;
 }
 
-static int run_paged(const struct cmd *cmd, bool by_pager, const void *fields, char **words)
-{
-    int r;
-
-    if (by_pager)
-        pager_begin();
-    r = cmd->run(fields, words);
-    pager_end();
-    return r;
-}
-
 /* Names the first word in capitals of the usage that was not given: "BAD". */
 static void print_missing(const struct cmd *cmd, const char *name, int given)
 {
@@ -124,11 +113,9 @@ static bool are_enough(const struct cmd *cmd, const char *name, char *const *wor
 {
     bool is_more = cmd->words_max >= 0 && count > cmd->words_max;
 
-    if (is_more) {
-        (void)fprintf(stderr, "%s: one word too many: ", name);
-        render_text(stderr, words[cmd->words_max]);
-        (void)fputc('\n', stderr);
-    } else if (count < cmd->words_min)
+    if (is_more)
+        render_print(stderr, "%s: one word too many: %s\n", name, words[cmd->words_max]);
+    else if (count < cmd->words_min)
         print_missing(cmd, name, count);
     else
         return true;
@@ -164,9 +151,13 @@ static int commands_run_command(const struct cmd *cmd, int argc, char **argv)
         break;
     case ARGS_OK:
         outfile_force(more->force);
-        if (are_enough(cmd, name, words, count)
-                && look_at_files(cmd, name, fields, words) == CMD_DONE)
-            r = run_paged(cmd, cmd->pages && !more->no_pager, fields, words);
+        if (!are_enough(cmd, name, words, count)
+                || look_at_files(cmd, name, fields, words) != CMD_DONE)
+            break;
+        if (cmd->pages && !more->no_pager)
+            pager_begin();
+        r = cmd->run(fields, words);
+        pager_end();
         break;
     }
     free(options);
@@ -192,12 +183,8 @@ static int unknown_command(const char *word)
     for (size_t i = 0; i < CMD_COUNT(commands); i++)
         names[count++] = commands[i]->name;
     const char *near = args_nearest(word, names, count);
-    (void)fputs("kedge: no command '", stderr);
-    render_text(stderr, word);
-    (void)fputc('\'', stderr);
-    if (near)
-        (void)fprintf(stderr, " (did you mean %s?)", near);
-    (void)fputs("; see kedge --help\n", stderr);
+    render_print(stderr, "kedge: no command '%s'%s%s%s; see kedge --help\n", word,
+            near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;
 }
 
