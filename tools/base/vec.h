@@ -30,7 +30,7 @@ void *vec_new(size_t count, size_t size) __attribute__((returns_nonnull));
 /* qsort, also for 0 elements, where `base` may be NULL. */
 void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
 
-/* A member that elements are sorted by: an unsigned number or a pointer. */
+/* A member that elements are sorted by: an unsigned number. */
 struct vec_key {
     size_t offset, size;
     bool is_descending;

@@ -98,7 +98,13 @@ static int by_rank_text(const void *left, const void *right)
     return r ? r : (a > b) - (a < b);
 }
 
-static const struct vec_key rankjob_by_first[] = {VEC_UP(struct rankjob_twins, first)};
+static int rankjob_by_first(const void *left, const void *right)
+{
+    const struct rankjob_twins *a = left;
+    const struct rankjob_twins *b = right;
+
+    return (a->first > b->first) - (a->first < b->first);
+}
 
 static void find_twins(struct rankjob *job)
 {
@@ -116,7 +122,7 @@ static void find_twins(struct rankjob *job)
         if (end - i > 1)
             VEC_PUSH(job->twins, job->twins_count, room) = twins_of(&all[i], end - i);
     }
-    VEC_SORT_BY(job->twins, job->twins_count, rankjob_by_first);
+    VEC_SORT(job->twins, job->twins_count, rankjob_by_first);
     free(all);
 }
 
@@ -127,7 +133,15 @@ struct value {
     const struct ranksum *of;
 };
 
-static const struct vec_key by_value[] = {VEC_UP(struct value, bytes), VEC_UP(struct value, of)};
+static int by_value(const void *left, const void *right)
+{
+    const struct value *a = left;
+    const struct value *b = right;
+
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return (a->of > b->of) - (a->of < b->of);
+}
 
 /* Sorts the values. */
 static struct rankjob_spread spread_of(struct value *values, size_t count)
@@ -137,7 +151,7 @@ static struct rankjob_spread spread_of(struct value *values, size_t count)
 
     if (count == 0)
         return (struct rankjob_spread){0};
-    VEC_SORT_BY(values, count, by_value);
+    VEC_SORT(values, count, by_value);
     while (last > 1 && values[last - 2].bytes == values[count - 1].bytes)
         last--;
     while (middle > 0 && values[middle - 1].bytes == values[middle].bytes)

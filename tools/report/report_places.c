@@ -47,8 +47,15 @@ static const struct rowpick_field fields[] = {ROWPICK_UINT("bytes", struct row, 
         ROWPICK_UINT("allocated_count", struct row, allocated_count)};
 const struct rowpick_fields report_places_fields = ROWPICK_FIELDS(fields);
 
-static const struct vec_key heaviest_first[] = {
-        VEC_DOWN(struct row, weight), VEC_UP(struct row, place)};
+static int heaviest_first(const void *left, const void *right)
+{
+    const struct row *a = left;
+    const struct row *b = right;
+
+    if (a->weight != b->weight)
+        return a->weight < b->weight ? 1 : -1;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
 
 /* The --by name of the place's group, NULL = a stack, or no grouping. */
 static const char *report_places_group_of(
@@ -118,7 +125,7 @@ static struct row *rows_of(const struct report *report, int device, enum view of
     for (size_t i = 0; i < all; i++)
         if (rows[i].places)
             rows[count++] = rows[i];
-    VEC_SORT_BY(rows, count, heaviest_first);
+    VEC_SORT(rows, count, heaviest_first);
     report_sort(report, of, &report_places_fields, rows, count, sizeof(*rows));
     *ret_count = count;
     return rows;
