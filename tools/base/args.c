@@ -7,18 +7,33 @@
 #include "tools/base/vec.h"
 #include "tracker/base/config.h"
 
-const char *args_nearest(const char *word, const char *const *candidates, size_t count)
+const char *args_name(struct args_names names, size_t i)
+{
+    return *(const char *const *)(const void *)((const char *)names.first + i * names.stride);
+}
+
+size_t args_find(struct args_names names, const char *word)
+{
+    size_t i = 0;
+
+    while (i < names.count && strcmp(args_name(names, i), word) != 0)
+        i++;
+    return i;
+}
+
+const char *args_nearest(struct args_names names, const char *word)
 {
     const char *found = NULL;
     unsigned best = 3; /* a word with more than two edits is another word */
 
-    for (size_t i = 0; i < count; i++) {
-        unsigned d = config_distance(word, candidates[i]);
+    for (size_t i = 0; i < names.count; i++) {
+        const char *name = args_name(names, i);
+        unsigned d = config_distance(word, name);
         /* of equals the one with the same first letter, which is usually the right one */
-        bool is_alike = d == best && found && *found != *word && *candidates[i] == *word;
-        if ((d < best || is_alike) && d < strlen(candidates[i])) {
+        bool is_alike = d == best && found && *found != *word && *name == *word;
+        if ((d < best || is_alike) && d < strlen(name)) {
             best = d;
-            found = candidates[i];
+            found = name;
         }
     }
     return found;
@@ -46,7 +61,9 @@ char args_letter(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
 
-    return bar ? bar[1] : '\0';
+    if (!bar)
+        return '\0';
+    return bar[1];
 }
 
 bool args_takes_file(const struct args_option *option)
@@ -90,8 +107,7 @@ static void print_unknown(const struct args_spec *spec, const char *word)
                 vec_format(
                         "%.*s", (int)args_name_length(&spec->options[i]), spec->options[i].name));
     (void)vec_add_text(&names, vec_text("help"));
-    const char *near = args_nearest(
-            word + strspn(word, "-"), (const char *const *)(void *)names.at, names.count);
+    const char *near = args_nearest(ARGS_WORDS(names.at, names.count), word + strspn(word, "-"));
     (void)fprintf(stderr, "%s: no option %s", spec->command, word);
     if (near)
         (void)fprintf(stderr, " (did you mean --%s?)", near);

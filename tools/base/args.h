@@ -77,7 +77,23 @@ bool args_takes_file(const struct args_option *option);
 int args_choose(
         const char *command, const char *option, const char *value, const char *const *words);
 
-/* The candidate nearest to `word`, NULL if none is near. For "did you mean". */
-const char *args_nearest(const char *word, const char *const *candidates, size_t count);
+/* Names, one in each row of an array: `first` is the address of the first row's `const char *`. */
+struct args_names {
+    const void *first;
+    size_t stride, count;
+};
+
+#define ARGS_NAMES(rows_, member_, count_) \
+    ((struct args_names){&(rows_)->member_, sizeof(*(rows_)), (count_)})
+#define ARGS_WORDS(words_, count_) ((struct args_names){(words_), sizeof(*(words_)), (count_)})
+
+/* The name of row `i`. */
+const char *args_name(struct args_names names, size_t i);
+
+/* The number of the first row with this name; their count if there is none. */
+size_t args_find(struct args_names names, const char *word);
+
+/* The name nearest to `word`, NULL if none is near. For "did you mean". */
+const char *args_nearest(struct args_names names, const char *word);
 
 #endif

@@ -153,13 +153,9 @@ static bool parse_name(
 
 static bool refuse_figure(const struct parsing *p, const char *word)
 {
-    const char *names[CLAIM_FIGURE_COUNT];
-
-    for (unsigned i = 0; i < CLAIM_FIGURE_COUNT; i++)
-        names[i] = rows[i].name;
     if (*word == '\0')
         return claim_refuse(p, p->at, "a figure is missing");
-    const char *near = args_nearest(word, names, CLAIM_FIGURE_COUNT);
+    const char *near = args_nearest(ARGS_NAMES(rows, name, CLAIM_FIGURE_COUNT), word);
     if (near)
         return claim_refuse(p, p->at, "unknown figure '%.40s'; did you mean '%s'?", word, near);
     return claim_refuse(p, p->at, "unknown figure '%.40s'; kedge check --help lists them", word);
@@ -169,10 +165,7 @@ static bool parse_figure(struct parsing *p)
 {
     skip_blanks(p);
     char *word = vec_format("%.*s", (int)strcspn(p->at, " \t(<>=!"), p->at);
-    unsigned figure = 0;
-
-    while (figure < CLAIM_FIGURE_COUNT && strcmp(rows[figure].name, word) != 0)
-        figure++;
+    size_t figure = args_find(ARGS_NAMES(rows, name, CLAIM_FIGURE_COUNT), word);
     bool is_known = figure < CLAIM_FIGURE_COUNT;
     if (!is_known)
         (void)refuse_figure(p, word);

@@ -68,18 +68,16 @@ struct task {
 static int find_format(struct task *task)
 {
     const char *to = task->fields->to;
-    const char *names[CMD_COUNT(formats)];
+    const struct args_names names = ARGS_NAMES(formats, name, CMD_COUNT(formats));
 
     if (!to) {
         (void)fputs("kedge export: --to FORMAT is missing; kedge export --help lists the formats\n",
                 stderr);
         return CMD_BAD;
     }
-    for (size_t i = 0; i < CMD_COUNT(formats); i++) {
-        names[i] = formats[i].name;
-        if (strcmp(names[i], to) != 0)
-            continue;
-        task->format = &formats[i];
+    size_t found = args_find(names, to);
+    if (found < CMD_COUNT(formats)) {
+        task->format = &formats[found];
         return CMD_DONE;
     }
     if (strcmp(to, "speedscope") == 0) {
@@ -88,7 +86,7 @@ static int find_format(struct task *task)
                 stderr);
         return CMD_BAD;
     }
-    const char *near = args_nearest(to, names, CMD_COUNT(formats));
+    const char *near = args_nearest(names, to);
     (void)fprintf(stderr, "kedge export: there is no format '%s'%s%s%s\n", to,
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;

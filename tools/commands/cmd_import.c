@@ -70,14 +70,12 @@ static const struct kind *cmd_import_look(struct import_job *job)
 
 static const struct kind *kind_named(const char *word)
 {
-    const char *names[CMD_COUNT(kinds)];
+    const struct args_names names = ARGS_NAMES(kinds, name, CMD_COUNT(kinds));
+    size_t found = args_find(names, word);
 
-    for (size_t i = 0; i < CMD_COUNT(kinds); i++) {
-        if (strcmp(kinds[i].name, word) == 0)
-            return &kinds[i];
-        names[i] = kinds[i].name;
-    }
-    const char *near = args_nearest(word, names, CMD_COUNT(kinds));
+    if (found < CMD_COUNT(kinds))
+        return &kinds[found];
+    const char *near = args_nearest(names, word);
     (void)fprintf(stderr, "kedge import: --from %s: no such kind (%s%s%s)\n", word,
             near ? "did you mean " : "paddle, torch, rmm, csv", near ? near : "", near ? "?" : "");
     return NULL;

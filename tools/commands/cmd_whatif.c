@@ -78,17 +78,14 @@ static int bad_value(const char *option, const char *value, const char *form)
 
 static int pick_policy(struct query *query, const char *name)
 {
-    const char *names[WHATIF_POLICY_MAX];
     bool found = false;
 
-    for (size_t i = 0; i < whatif_policy_count; i++) {
-        names[i] = whatif_policies[i].name;
-        if (strcmp(name, "all") == 0 || strcmp(name, names[i]) == 0)
+    for (size_t i = 0; i < whatif_policy_count; i++)
+        if (strcmp(name, "all") == 0 || strcmp(name, whatif_policies[i].name) == 0)
             found = query->wanted[i] = true;
-    }
     if (found)
         return CMD_DONE;
-    const char *near = args_nearest(name, names, whatif_policy_count);
+    const char *near = args_nearest(ARGS_NAMES(whatif_policies, name, whatif_policy_count), name);
     (void)fprintf(stderr, "kedge whatif: --policy: there is no '%s'%s%s%s\n", name,
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;

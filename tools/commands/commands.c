@@ -178,11 +178,10 @@ static int print_completion(const char *shell)
 static int unknown_command(const char *word)
 {
     const char *names[CMD_COUNT(commands)];
-    size_t count = 0;
 
     for (size_t i = 0; i < CMD_COUNT(commands); i++)
-        names[count++] = commands[i]->name;
-    const char *near = args_nearest(word, names, count);
+        names[i] = commands[i]->name;
+    const char *near = args_nearest(ARGS_WORDS(names, CMD_COUNT(commands)), word);
     render_print(stderr, "kedge: no command '%s'%s%s%s; see kedge --help\n", word,
             near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
     return CMD_BAD;

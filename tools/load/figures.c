@@ -23,7 +23,7 @@ const char *figures_nearest_anchor(const struct trace *trace, const char *name)
         names[count++] = path;
         names[count++] = filename_of(path);
     }
-    const char *near = args_nearest(name, names, count);
+    const char *near = args_nearest(ARGS_WORDS(names, count), name);
     free((void *)names);
     return near;
 }

@@ -23,15 +23,6 @@ static bool has_groups(enum view view)
     return view == VIEW_LIVE || view == VIEW_HWM || view == VIEW_LEAKS || view == VIEW_TEMPORARY;
 }
 
-static enum report_by by_named(const char *name)
-{
-    unsigned by = REPORT_BY_STACK;
-
-    while (by < REPORT_BY_COUNT && strcmp(by_names[by], name) != 0)
-        by++;
-    return (enum report_by)by;
-}
-
 const char *report_by_word(enum report_by by)
 {
     return by == REPORT_BY_ITSELF ? by_names[REPORT_BY_STACK] : by_names[by];
@@ -47,30 +38,17 @@ const char *report_by_noun(enum report_by by)
 }
 
 /* "bytes, count", and the nearest name. */
-static int report_select_refuse(
-        const char *option, const char *word, const char *const *words, size_t count)
+static int report_select_refuse(const char *option, const char *word, struct args_names names)
 {
-    const char *near = args_nearest(word, words, count);
+    const char *near = args_nearest(names, word);
 
     (void)fprintf(stderr, "kedge report: --%s %s: one of ", option, word);
-    for (size_t i = 0; i < count; i++)
-        (void)fprintf(stderr, "%s%s", i ? ", " : "", words[i]);
+    for (size_t i = 0; i < names.count; i++)
+        (void)fprintf(stderr, "%s%s", i ? ", " : "", args_name(names, i));
     if (near)
         (void)fprintf(stderr, " (did you mean %s?)", near);
     (void)fputc('\n', stderr);
     return CMD_BAD;
-}
-
-static int check_sort(const char *sort, const struct rowpick_fields *fields)
-{
-    const char *names[16];
-    size_t count = 0;
-
-    if (rowpick_find(fields, sort))
-        return CMD_DONE;
-    for (; count < fields->count && count < CMD_COUNT(names); count++)
-        names[count] = fields->at[count].name;
-    return report_select_refuse("sort", sort, names, count);
 }
 
 static int need_view(const char *option, const char *views)
@@ -82,10 +60,12 @@ static int need_view(const char *option, const char *views)
 int report_select_find(struct report *report, const struct rowpick_fields *fields, const char *by,
         const char *sort, const char *filter)
 {
-    report->by = by ? by_named(by) : REPORT_BY_ITSELF;
+    const struct args_names names =
+            ARGS_WORDS(&by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);
+
+    report->by = by ? REPORT_BY_STACK + (unsigned)args_find(names, by) : REPORT_BY_ITSELF;
     if (report->by == REPORT_BY_COUNT)
-        return report_select_refuse(
-                "by", by, &by_names[REPORT_BY_STACK], REPORT_BY_COUNT - REPORT_BY_STACK);
+        return report_select_refuse("by", by, names);
     if (by && !has_groups(report->view)
             && (report->by != REPORT_BY_ANCHOR || report->view != VIEW_ALL))
         return need_view("by", "live, hwm, leaks or temporary (--by anchor: or no view)");
@@ -96,7 +76,9 @@ int report_select_find(struct report *report, const struct rowpick_fields *field
                 "live, hwm, leaks, temporary, anchors, libraries, sources or patterns");
     report->sort = sort;
     report->filter_text = filter;
-    return sort ? check_sort(sort, fields) : CMD_DONE;
+    if (!sort || rowpick_find(fields, sort))
+        return CMD_DONE;
+    return report_select_refuse("sort", sort, ARGS_NAMES(fields->at, name, fields->count));
 }
 
 void report_sort(const struct report *report, enum view of, const struct rowpick_fields *fields,

@@ -41,20 +41,12 @@ static const struct {
 
 enum view report_view_named(const char *name)
 {
-    unsigned i = 0;
-
-    while (i < VIEW_COUNT && strcmp(views[i].name, name) != 0)
-        i++;
-    return (enum view)i;
+    return (enum view)args_find(ARGS_NAMES(views, name, VIEW_COUNT), name);
 }
 
 const char *report_view_nearest(const char *name)
 {
-    const char *names[VIEW_COUNT];
-
-    for (unsigned i = 0; i < VIEW_COUNT; i++)
-        names[i] = views[i].name;
-    return args_nearest(name, names, VIEW_COUNT);
+    return args_nearest(ARGS_NAMES(views, name, VIEW_COUNT), name);
 }
 
 void report_views_explain(void)

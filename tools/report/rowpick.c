@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/base/args.h"
 #include "tools/base/filename.h"
 #include "tools/base/vec.h"
 
@@ -21,10 +22,9 @@ struct rowpick_filter {
 
 const struct rowpick_field *rowpick_find(const struct rowpick_fields *fields, const char *name)
 {
-    for (size_t i = 0; i < fields->count; i++)
-        if (strcmp(fields->at[i].name, name) == 0)
-            return &fields->at[i];
-    return NULL;
+    size_t found = args_find(ARGS_NAMES(fields->at, name, fields->count), name);
+
+    return found < fields->count ? &fields->at[found] : NULL;
 }
 
 /* ---- sorted ---- */

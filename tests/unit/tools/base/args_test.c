@@ -104,9 +104,22 @@ TEST(sizes_have_binary_suffixes)
 TEST(a_misspelt_word_finds_its_neighbour)
 {
     static const char *const names[] = {"report", "diff", "run"};
-    CHECK_STR_EQ(args_nearest("reprot", names, 3), "report");
-    CHECK_STR_EQ(args_nearest("dif", names, 3), "diff");
-    CHECK(args_nearest("suggest", names, 3) == NULL);
+    CHECK_STR_EQ(args_nearest(ARGS_WORDS(names, 3), "reprot"), "report");
+    CHECK_STR_EQ(args_nearest(ARGS_WORDS(names, 3), "dif"), "diff");
+    CHECK(args_nearest(ARGS_WORDS(names, 3), "suggest") == NULL);
+}
+
+TEST(a_row_is_found_by_its_name)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } rows[] = {{1, "report"}, {2, "diff"}};
+    const struct args_names names = ARGS_NAMES(rows, name, 2);
+    CHECK_EQ(args_find(names, "diff"), 1);
+    CHECK_EQ(args_find(names, "dif"), 2);
+    CHECK_STR_EQ(args_name(names, 0), "report");
+    CHECK_STR_EQ(args_nearest(names, "dif"), "diff");
 }
 
 TEST(a_word_is_chosen_and_the_first_is_the_default)
