@@ -39,60 +39,46 @@ static char *own_directory(void)
     return vec_text(path);
 }
 
-/* The path of a file beside the running executable, or NULL. */
-static char *spawn_beside(const char *name)
+/* The path of a file beside the running executable or in the folder of libraries, or NULL. */
+static char *spawn_find(const char *name)
 {
+    static const char *const folders[] = {"", KEDGE_FOLDER "/"};
     char *directory = own_directory();
-    char *path = vec_format("%s/%s", directory, name);
+    char *found = NULL;
 
+    for (size_t i = 0; i < CMD_COUNT(folders) && !found; i++) {
+        char *path = vec_format("%s/%s%s", directory, folders[i], name);
+        if (access(path, F_OK) == 0)
+            found = path;
+        else
+            free(path);
+    }
     free(directory);
-    if (access(path, F_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
+    return found;
 }
 
 static char *spawn_find_library(void)
 {
-    static const char *const places[] = {"libkedge.so", KEDGE_FOLDER "/libkedge.so"};
+    char *found = spawn_find("libkedge.so");
+    char *real = found ? realpath(found, NULL) : NULL;
 
-    for (size_t i = 0; i < CMD_COUNT(places); i++) {
-        char *found = spawn_beside(places[i]);
-        if (!found)
-            continue;
-        char *real = realpath(found, NULL);
-        free(found);
-        return real;
-    }
-    return NULL;
+    free(found);
+    return real;
 }
 
-/* The folder, made absolute, if it has a simulated device, else NULL. */
-static char *with_device(const char *folder)
-{
-    char *absolute = realpath(folder, NULL);
-    char *driver = absolute ? vec_format("%s/libcuda.so.1", absolute) : NULL;
-
-    if (driver && access(driver, R_OK) != 0) {
-        free(absolute);
-        absolute = NULL;
-    }
-    free(driver);
-    return absolute;
-}
-
+/* The folder of the simulated device, made absolute; NULL after one line on stderr. */
 static char *find_sim(const char *who)
 {
-    static const char *const places[] = {"sim", KEDGE_FOLDER "/sim"};
     const char *named = getenv("KEDGE_SIM");
     bool is_named = named && *named;
-    char *found = is_named ? with_device(named) : NULL;
+    char *driver = is_named ? vec_format("%s/libcuda.so.1", named) : spawn_find("sim/libcuda.so.1");
+    char *found = NULL;
 
-    for (size_t i = 0; !is_named && !found && i < CMD_COUNT(places); i++) {
-        char *place = spawn_beside(places[i]);
-        found = place ? with_device(place) : NULL;
-        free(place);
+    if (driver && access(driver, R_OK) == 0) {
+        *strrchr(driver, '/') = '\0';
+        found = realpath(driver, NULL);
     }
+    free(driver);
     if (!found)
         (void)fprintf(stderr,
                 "%s: --sim: no simulated device in %s; install it (package kedge-sim), or set "
