@@ -136,8 +136,22 @@ static void settle_peaks(struct captures_file *file)
     read_close(capture);
 }
 
-/* Prints three lines: the peak, the path of the capture and the next command. */
-static void say_end(const struct launch *launch, const struct past *past)
+/*
+ * Records what only the parent knows: the signal that ended the program, if it has no handler for
+ * it, and that no process writes the captures any more.
+ */
+static void tell_end(const struct captures *captures, const struct past *past)
+{
+    for (size_t i = 0; i < captures->count; i++) {
+        if (WIFSIGNALED(past->status))
+            captures_ended_by(
+                    captures->file[i].path, (uint32_t)past->child, WTERMSIG(past->status));
+        captures_seal(captures->file[i].path);
+    }
+}
+
+/* Ends the captures; prints three lines: the peak, the path of the capture and the next command. */
+static void cmd_run_finish(const struct launch *launch, const struct past *past)
 {
     char *directory = getcwd(NULL, 0);
     char of[32], more[96];
@@ -147,6 +161,7 @@ static void say_end(const struct launch *launch, const struct past *past)
     config_read(&config, launch->env, NULL, NULL);
     const char *name = config_text(&config, CONFIG_CAPTURE);
     captures_find(name, past->run, &captures);
+    tell_end(&captures, past);
     struct captures_file *file = captures_main(&captures, (uint32_t)past->child);
     if (file) {
         settle_peaks(file);
@@ -172,25 +187,6 @@ static void say_end(const struct launch *launch, const struct past *past)
     free(directory);
 }
 
-/*
- * Records what only the parent knows: the signal that ended the program, if it has no handler for
- * it, and that no process writes the capture any more.
- */
-static void tell_end(const struct launch *launch, const struct past *past)
-{
-    struct captures captures;
-    struct config config;
-
-    config_read(&config, launch->env, NULL, NULL);
-    captures_find(config_text(&config, CONFIG_CAPTURE), past->run, &captures);
-    for (size_t i = 0; i < captures.count; i++) {
-        if (WIFSIGNALED(past->status))
-            captures_ended_by(captures.file[i].path, (uint32_t)past->child, WTERMSIG(past->status));
-        captures_seal(captures.file[i].path);
-    }
-    captures_done(&captures);
-}
-
 static int cmd_run_follow(
         struct launch *launch, struct spawn_old *old, const char *program, const char *run)
 {
@@ -204,10 +200,8 @@ static int cmd_run_follow(
     past.status = relay_run("kedge run", launch, &past.child);
     runlook_close(&past.look); /* the steps below may need the descriptor */
     spawn_clear_old(old, run);
-    if (past.status >= 0) {
-        tell_end(launch, &past);
-        say_end(launch, &past);
-    }
+    if (past.status >= 0)
+        cmd_run_finish(launch, &past);
     runlook_done(&past.look);
     return past.status < 0 ? CMD_BAD : relay_end(past.status);
 }

@@ -677,7 +677,7 @@ static int cmd_suggest_add_word(struct suggestion *s, const char *word)
     return r;
 }
 
-/* What is wrong with the usage, NULL = nothing. --cap looks at one whole run, and needs no output. */
+/* What is wrong with the usage, NULL = nothing. --cap looks at a whole run, and needs no -o. */
 static const char *why_no_usage(const struct fields *fields, char **words)
 {
     if (!words[0] && !fields->good && !fields->bad)
