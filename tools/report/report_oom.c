@@ -113,23 +113,22 @@ static void report_oom_owners_done(struct report_owners *owners)
 
 /* ---- text ---- */
 
-static void report_oom_print_word(const char *word)
-{
-    printf("  %-24s ", word);
-}
-
 static void print_size(const char *word, uint64_t bytes)
 {
-    report_oom_print_word(word);
-    puts(render_bytes(bytes).text);
+    printf("  %-24s %s\n", word, render_bytes(bytes).text);
+}
+
+static void print_size_if_any(const char *word, uint64_t bytes)
+{
+    if (bytes)
+        print_size(word, bytes);
 }
 
 static void print_request(const struct report *report, const struct load_oom *oom)
 {
     const struct read_oom *why = oom->why;
 
-    report_oom_print_word("requested");
-    printf("%s",
+    printf("  %-24s %s", "requested",
             why && oom->requested == 0 ? "(the call names no size)"
                                        : render_bytes(oom->requested).text);
     if (why && *why->call)
@@ -140,9 +139,8 @@ static void print_request(const struct report *report, const struct load_oom *oo
     if (why && why->what.flags & FORMAT_OOM_CAPTURE)
         printf(", while capturing");
     putchar('\n');
-    report_oom_print_word("anchor");
-    render_print(
-            stdout, "%s\n", oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
+    render_print(stdout, "  %-24s %s\n", "anchor",
+            oom->anchor ? report->load.trace->anchors[oom->anchor].path : "(none)");
 }
 
 /* The kind of memory that was short. */
@@ -184,32 +182,23 @@ static void print_heaps(const struct report *report, const struct format_oom *wh
 {
     const struct format_oom_heaps *heaps = &what->heaps;
 
-    report_oom_print_word("reserved by kedge");
-    printf("%s, live %s", render_bytes(heaps->held).text, render_bytes(heaps->live).text);
+    printf("  %-24s %s, live %s", "reserved by kedge", render_bytes(heaps->held).text,
+            render_bytes(heaps->live).text);
     if (heaps->held)
         printf(" (utilisation %.2f)", (double)heaps->used / (double)heaps->held);
     putchar('\n');
-    report_oom_print_word("  free in the pool");
-    printf("%s, largest block %s\n", render_bytes(heaps->free).text,
+    printf("  %-24s %s, largest block %s\n", "  free in the pool", render_bytes(heaps->free).text,
             render_bytes(heaps->largest_free).text);
-    if (what->free_elsewhere)
-        print_size("  of it, for the other API", what->free_elsewhere);
-    report_oom_print_word("  whole free handles");
-    printf("%s, and %s whose work has not passed\n", render_bytes(heaps->remappable).text,
-            render_bytes(heaps->remappable_waiting).text);
-    if (heaps->cached)
-        print_size("  handles unmapped", heaps->cached);
-    if (heaps->waiting)
-        print_size("  waiting for the device", heaps->waiting);
-    if (heaps->kept)
-        print_size("  kept for others", heaps->kept);
-    if (what->hint_held)
-        print_size("  of it, held by hints", what->hint_held);
-    if (heaps->limbo + heaps->husk) {
-        report_oom_print_word("  released by hints");
-        printf("%s gone, %s on the way\n", render_bytes(heaps->husk).text,
-                render_bytes(heaps->limbo).text);
-    }
+    print_size_if_any("  of it, for the other API", what->free_elsewhere);
+    printf("  %-24s %s, and %s whose work has not passed\n", "  whole free handles",
+            render_bytes(heaps->remappable).text, render_bytes(heaps->remappable_waiting).text);
+    print_size_if_any("  handles unmapped", heaps->cached);
+    print_size_if_any("  waiting for the device", heaps->waiting);
+    print_size_if_any("  kept for others", heaps->kept);
+    print_size_if_any("  of it, held by hints", what->hint_held);
+    if (heaps->limbo + heaps->husk)
+        printf("  %-24s %s gone, %s on the way\n", "  released by hints",
+                render_bytes(heaps->husk).text, render_bytes(heaps->limbo).text);
     print_verdict(report, what);
 }
 
@@ -217,11 +206,10 @@ static void print_ladder(const struct format_oom *what)
 {
     const struct format_oom_ladder *ladder = &what->ladder;
 
-    report_oom_print_word("tried");
-    printf("waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s\n", ladder->waits, ladder->trims,
-            render_bytes(ladder->trimmed_bytes).text, render_bytes(ladder->moved_bytes).text);
-    report_oom_print_word("  attempts to grow");
-    printf("%" PRIu32 "\n", ladder->attempts);
+    printf("  %-24s waits %" PRIu32 ", trims %" PRIu32 " (%s), moved %s\n", "tried", ladder->waits,
+            ladder->trims, render_bytes(ladder->trimmed_bytes).text,
+            render_bytes(ladder->moved_bytes).text);
+    printf("  %-24s %" PRIu32 "\n", "  attempts to grow", ladder->attempts);
 }
 
 static void print_holders(const struct report *report, const struct load_oom *oom)
@@ -248,8 +236,7 @@ static void print_holders(const struct report *report, const struct load_oom *oo
 static void print_one(const struct report *report, const struct load_oom *oom)
 {
     print_request(report, oom);
-    report_oom_print_word("free on the device");
-    printf("%s", render_bytes(oom->free_bytes).text);
+    printf("  %-24s %s", "free on the device", render_bytes(oom->free_bytes).text);
     if (oom->why && oom->why->what.total_bytes != UINT64_MAX)
         printf(" of %s", render_bytes(oom->why->what.total_bytes).text);
     putchar('\n');
@@ -258,8 +245,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
     if (oom->why) {
         if (oom->why->what.flags & FORMAT_OOM_HEAPS)
             print_heaps(report, &oom->why->what);
-        if (oom->why->what.native_bytes)
-            print_size("by the driver itself", oom->why->what.native_bytes);
+        print_size_if_any("by the driver itself", oom->why->what.native_bytes);
         if (oom->why->what.flags & FORMAT_OOM_HEAPS)
             print_ladder(&oom->why->what);
         report_waterfall_print_oom(report, oom);
