@@ -29,21 +29,11 @@ size_t args_name_length(const struct args_option *option)
     return strcspn(option->name, "|");
 }
 
-/* The part after the bar of "output|o" or "api|entrance"; "" if there is none. */
-static const char *other_name(const struct args_option *option)
+char args_letter(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
 
-    return bar ? bar + 1 : "";
-}
-
-char args_letter(const struct args_option *option)
-{
-    const char *other = other_name(option);
-
-    if (strlen(other) != 1)
-        return '\0';
-    return *other;
+    return bar ? bar[1] : '\0';
 }
 
 bool args_takes_file(const struct args_option *option)
@@ -65,9 +55,8 @@ static const struct args_option *find_option(const struct args_spec *spec, const
 
     for (size_t i = 0; i < spec->option_count && is_long == (length > 1); i++) {
         const struct args_option *option = &spec->options[i];
-        const char *other = other_name(option);
-        if ((args_name_length(option) == length && memcmp(option->name, name, length) == 0)
-                || (strlen(other) == length && memcmp(other, name, length) == 0))
+        if (is_long ? args_name_length(option) == length && memcmp(option->name, name, length) == 0
+                    : args_letter(option) == *name)
             return option;
     }
     return NULL;

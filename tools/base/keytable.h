@@ -33,10 +33,7 @@ struct keytable {
     uint32_t count;
 };
 
-/*
- * The value of `key`; a new entry starts with `initial`. Valid as long as the table, or until it is
- * removed.
- */
+/* The value of `key`; a new entry starts with `initial`. Valid until the entry is removed. */
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 
 /* The value of `key`, NULL if it is not in the table. */

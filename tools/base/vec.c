@@ -2,7 +2,6 @@
 #include "tools/base/vec.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,23 +46,31 @@ void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *
 
 int vec_by_number(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
+    return vec_order(*(const uint64_t *)a, *(const uint64_t *)b, 0);
 }
 
 int vec_by_u32(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
+    return vec_order(*(const uint32_t *)a, *(const uint32_t *)b, 0);
 }
 
 int vec_by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+size_t vec_first_above(const uint32_t *list, size_t count, uint32_t limit)
+{
+    size_t low = 0;
+
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (list[middle] <= limit)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
 }
 
 char *vec_text(const char *text)

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Called by all of these when there is no memory. */
 _Noreturn void vec_out_of_memory(void);
@@ -47,12 +48,19 @@ char *vec_add_text(struct vec_texts *texts, char *text);
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
-/*
- * For vec_sort: uint64_t and uint32_t, ascending; elements that begin with a char *, by the text.
- */
+/* For vec_sort: uint64_t and uint32_t, ascending; elements that begin with a char *, by the text. */
 int vec_by_number(const void *a, const void *b);
 int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);
+
+/* For such functions: the order of two numbers, ascending; `then` if they are equal. */
+static inline int vec_order(uint64_t a, uint64_t b, int then)
+{
+    return a < b ? -1 : a > b ? 1 : then;
+}
+
+/* The position in an ascending list of the first number above `limit`; `count`: there is none. */
+size_t vec_first_above(const uint32_t *list, size_t count, uint32_t limit);
 
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
 
