@@ -379,7 +379,7 @@ static void load_add_hint(struct translation *tr, const struct read_event *event
 
     /* an old event may concern an earlier block at the address */
     if (is_release && event->seq > tr->carried.since)
-        (void)trace_add_release(tr->trace, event->addr,
+        trace_add_release(tr->trace, event->addr,
                 load_anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
         (void)trace_add_other(tr->trace, load_thread_of(tr, event->thread));

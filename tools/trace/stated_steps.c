@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "tools/base/filename.h"
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
@@ -30,7 +31,7 @@ struct families {
     uint64_t *work; /* allocations, or uses, before each event */
 };
 
-static char *stated_steps_fold(const char *path)
+char *stated_steps_fold(const char *path)
 {
     char *folded = vec_text(path);
     char *out = folded;
@@ -47,9 +48,8 @@ static char *stated_steps_fold(const char *path)
 
 static bool says_step(const char *path)
 {
-    const char *last = strrchr(path, '/');
+    const char *last = filename_of(path);
 
-    last = last ? last + 1 : path;
     return strcasestr(last, "step") || strcasestr(last, "iter") || strcasestr(last, "batch");
 }
 
@@ -76,7 +76,7 @@ static int stated_steps_by_first(const void *a, const void *b)
     const struct stated_steps_span *x = a;
     const struct stated_steps_span *y = b;
 
-    return (x->first > y->first) - (x->first < y->first);
+    return vec_order(x->first, y->first, 0);
 }
 
 /* Ends each mark at the next one; counts the work in each. */

@@ -13,11 +13,9 @@
 /* A range that a thread has open. There may be many, if a program never ends its ranges. */
 struct open_range {
     uint32_t anchor;
-    uint32_t at; /* event: the enter */
-    uint32_t below,
-            /* for the thread and path: the range opened before it, and after it; TRACE_NONE */
-            above;
-    uint32_t same; /* for the thread and anchor: the range opened before it, TRACE_NONE */
+    uint32_t at;           /* event: the enter */
+    uint32_t below, above; /* of the thread and path: opened before it, after it; TRACE_NONE */
+    uint32_t same;         /* of the thread and anchor: opened before it, TRACE_NONE */
 };
 
 struct trace_index {
@@ -201,18 +199,21 @@ static uint32_t trace_add_event(struct trace *trace, struct trace_event event)
     return (uint32_t)(trace->event_count - 1);
 }
 
-static uint32_t count_nth(struct trace *trace, const struct trace_block *birth)
+/* An event without a block. */
+static uint32_t trace_add_plain(
+        struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread, size_t number)
 {
-    return (*keytable_at(
-            &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0))++;
+    return trace_add_event(trace,
+            (struct trace_event){.kind = kind,
+                    .block = TRACE_NONE,
+                    .anchor = anchor,
+                    .thread = thread & THREAD_BITS,
+                    .number = (uint32_t)number});
 }
 
 uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 {
-    /*
-     * An address that is still live here was freed unseen (a lost record), since it cannot be
-     * handed out twice.
-     */
+    /* no address is handed out twice: one that is live here was freed unseen (a lost record) */
     if (trace_find_live(trace, birth->address) != TRACE_NONE)
         (void)trace_add_free(trace, birth->address, birth->thread);
 
@@ -220,7 +221,8 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
     struct trace_block block = *birth;
 
     if (birth->nth == TRACE_COUNT_NTH)
-        block.nth = count_nth(trace, birth);
+        block.nth = (*keytable_at(
+                &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0))++;
     block.died = TRACE_NEVER;
     block.released = TRACE_NEVER;
     block.born = trace_add_event(trace,
@@ -357,10 +359,7 @@ static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
     index->closed = place;
 }
 
-/*
- * The innermost open range of the thread that the path itself contains: ranges started by id are
- * nested in nothing.
- */
+/* The innermost open range that the path itself contains: those started by id nest in nothing. */
 static uint32_t trace_parent_of(const struct trace *trace, const char *path, uint32_t thread)
 {
     const struct trace_index *index = trace->index;
@@ -382,11 +381,7 @@ static uint32_t trace_parent_of(const struct trace *trace, const char *path, uin
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread)
 {
     struct trace_anchor *a = &trace->anchors[anchor];
-    uint32_t at = trace_add_event(trace,
-            (struct trace_event){.kind = kind,
-                    .block = TRACE_NONE,
-                    .anchor = anchor,
-                    .thread = thread & THREAD_BITS});
+    uint32_t at = trace_add_plain(trace, kind, anchor, thread, 0);
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
@@ -400,7 +395,7 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
     }
 }
 
-uint32_t trace_add_release(
+void trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode)
 {
     uint32_t id = trace_find_live(trace, address);
@@ -411,17 +406,16 @@ uint32_t trace_add_release(
                     .number = (uint32_t)mode});
 
     if (id == TRACE_NONE)
-        return id;
+        return;
     struct trace_block *block = &trace->blocks[id];
     if (block->released != TRACE_NEVER) {
         trace->events[at].kind = TRACE_OTHER; /* recorded twice, released once */
-        return id;
+        return;
     }
     uint32_t exit = trace->anchors[anchor].exit;
     block->released = exit == TRACE_NEVER ? at : exit;
     block->mode = mode;
     block->rule = rule;
-    return id;
 }
 
 void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread)
@@ -430,12 +424,7 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
 
     *own = *call;
     own->number = hintwords_find_call(call->name);
-    own->at = trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_CALL,
-                    .block = TRACE_NONE,
-                    .anchor = call->anchor,
-                    .thread = thread & THREAD_BITS,
-                    .number = (uint32_t)(trace->call_count - 1)});
+    own->at = trace_add_plain(trace, TRACE_CALL, call->anchor, thread, trace->call_count - 1);
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
         own->buffer[i].block =
                 own->buffer[i].arg ? trace_find_live(trace, own->buffer[i].address) : TRACE_NONE;
@@ -461,10 +450,7 @@ static uint64_t trace_get_number(const unsigned char **at)
     return number | (uint64_t) * (*at)++ << shift;
 }
 
-/*
- * Modulo 2^64, so that times in any order are restored. Most entries take a third of their 40
- * bytes.
- */
+/* Modulo 2^64: times in any order are restored. Most entries take a third of their 40 bytes. */
 void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses *uses)
 {
     struct trace_block *own = &trace->blocks[block];
@@ -517,9 +503,7 @@ static int trace_by_address(const void *a, const void *b, void *trace)
     uint32_t i = *(const uint32_t *)a;
     uint32_t k = *(const uint32_t *)b;
 
-    if (blocks[i].address != blocks[k].address)
-        return blocks[i].address < blocks[k].address ? -1 : 1;
-    return (i > k) - (i < k);
+    return vec_order(blocks[i].address, blocks[k].address, vec_order(i, k, 0));
 }
 
 static struct living trace_list_blocks(struct trace *trace)
@@ -545,10 +529,7 @@ static void trace_count_block(struct living *living, uint32_t block, uint32_t by
         living->counts[i] += by;
 }
 
-/*
- * The live block that contains an address: live blocks do not overlap, so it is the last one that
- * begins at or before the address.
- */
+/* The live block that contains an address: the last that begins there or before; none overlap. */
 static uint32_t block_around(const struct living *living, uint64_t address)
 {
     const struct trace *trace = living->trace;
@@ -611,12 +592,7 @@ void trace_place_calls(struct trace *trace)
 
 void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread)
 {
-    (void)trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_LAUNCH,
-                    .block = TRACE_NONE,
-                    .anchor = anchor,
-                    .thread = thread & THREAD_BITS,
-                    .number = (uint32_t)trace->launch_count});
+    (void)trace_add_plain(trace, TRACE_LAUNCH, anchor, thread, trace->launch_count);
     VEC_PUSH(trace->launches, trace->launch_count, trace->launch_room) = name;
 }
 
@@ -644,10 +620,7 @@ void trace_add_reserved(struct trace *trace, int device, uint64_t bytes)
     uint64_t *held = trace_held_on(trace->index, device);
     uint64_t before = trace->reserved_count ? trace->reserved[trace->reserved_count - 1].all : 0;
 
-    (void)trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_RESERVED,
-                    .block = TRACE_NONE,
-                    .number = (uint32_t)trace->reserved_count});
+    (void)trace_add_plain(trace, TRACE_RESERVED, 0, 0, trace->reserved_count);
     VEC_PUSH(trace->reserved, trace->reserved_count, trace->reserved_room) =
             (struct trace_reserved){before + (bytes - *held), bytes, device};
     *held = bytes;
@@ -661,7 +634,5 @@ const struct trace_reserved *trace_reserved_of(
 
 uint32_t trace_add_other(struct trace *trace, uint32_t thread)
 {
-    return trace_add_event(trace,
-            (struct trace_event){
-                    .kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread & THREAD_BITS});
+    return trace_add_plain(trace, TRACE_OTHER, 0, thread, 0);
 }
