@@ -29,11 +29,21 @@ size_t args_name_length(const struct args_option *option)
     return strcspn(option->name, "|");
 }
 
-char args_letter(const struct args_option *option)
+/* The part after the bar of "output|o" or "api|entrance"; "" if there is none. */
+static const char *other_name(const struct args_option *option)
 {
     const char *bar = strchr(option->name, '|');
 
-    return bar ? bar[1] : '\0';
+    return bar ? bar + 1 : "";
+}
+
+char args_letter(const struct args_option *option)
+{
+    const char *other = other_name(option);
+
+    if (strlen(other) != 1)
+        return '\0';
+    return *other;
 }
 
 bool args_takes_file(const struct args_option *option)
@@ -55,8 +65,9 @@ static const struct args_option *find_option(const struct args_spec *spec, const
 
     for (size_t i = 0; i < spec->option_count && is_long == (length > 1); i++) {
         const struct args_option *option = &spec->options[i];
-        if (is_long ? args_name_length(option) == length && memcmp(option->name, name, length) == 0
-                    : args_letter(option) == *name)
+        const char *other = other_name(option);
+        if ((args_name_length(option) == length && memcmp(option->name, name, length) == 0)
+                || (strlen(other) == length && memcmp(other, name, length) == 0))
             return option;
     }
     return NULL;

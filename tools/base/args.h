@@ -29,7 +29,8 @@ enum args_kind {
 };
 
 struct args_option {
-    const char *name;  /* "output"; "output|o" with a letter (-o FILE) */
+    /* "output"; "output|o" with a letter (-o FILE); "api|entrance" with an older, unlisted name */
+    const char *name;
     const char *value; /* the value's name in --help; NULL for flags */
     const char *help;
     enum args_kind kind;
