@@ -41,7 +41,7 @@ void echo_child(struct echo *echo);
 /* In the parent, after the fork. */
 void echo_parent(struct echo *echo);
 
-/* Once the program's processes are gone: each stream's output, for the caller to free. Frees echo. */
+/* Once the program's processes are gone: frees `echo`; the caller frees each stream's output. */
 void echo_end(struct echo *echo, struct echo_text ret_text[static ECHO_STREAMS]);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/base/keytable.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -147,6 +146,13 @@ uint32_t *keytable_find(const struct keytable *map, struct key key)
     return entry ? &entry->value : NULL;
 }
 
+uint32_t keytable_get(const struct keytable *map, struct key key, uint32_t without)
+{
+    const uint32_t *value = keytable_find(map, key);
+
+    return value ? *value : without;
+}
+
 void keytable_remove(struct keytable *map, struct key key)
 {
     uint32_t *link = map->chains ? chain_of(map, &key) : NULL;
@@ -169,6 +175,15 @@ void keytable_remove(struct keytable *map, struct key key)
 uint32_t keytable_number(struct keytable *map, struct key key)
 {
     return *keytable_at(map, key, map->count);
+}
+
+uint32_t keytable_number_new(struct keytable *map, struct key key, bool *ret_is_new)
+{
+    uint32_t before = map->count;
+    uint32_t number = keytable_number(map, key);
+
+    *ret_is_new = number == before;
+    return number;
 }
 
 size_t keytable_count(const struct keytable *map)

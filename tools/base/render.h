@@ -92,7 +92,7 @@ struct json {
     unsigned skipped;                 /* open values that are not shown */
     unsigned depth;
     bool first; /* the next element needs no comma */
-    /* values this deep (1: in the outermost value) or deeper have no lines of their own; 0 = none */
+    /* values so deep (1: in the outermost value) or deeper have no lines of their own; 0 = none */
     unsigned dense_from;
 };
 

@@ -48,7 +48,7 @@ char *vec_add_text(struct vec_texts *texts, char *text);
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
-/* For vec_sort: uint64_t and uint32_t, ascending; elements that begin with a char *, by the text. */
+/* For vec_sort: uint64_t, uint32_t, ascending; elements that begin with a char *, by the text. */
 int vec_by_number(const void *a, const void *b);
 int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);
