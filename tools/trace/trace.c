@@ -238,8 +238,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 
 uint32_t trace_find_live(const struct trace *trace, uint64_t address)
 {
-    const uint32_t *found = keytable_find(&trace->index->live, (struct key){address, 0, 0});
-    return found ? *found : TRACE_NONE;
+    return keytable_get(&trace->index->live, (struct key){address, 0, 0}, TRACE_NONE);
 }
 
 uint32_t trace_find_last(const struct trace *trace, uint64_t address)
@@ -367,13 +366,12 @@ static uint32_t trace_parent_of(const struct trace *trace, const char *path, uin
     struct key outer = KEYTABLE_NO_TEXT; /* the path so far */
 
     for (; *path; outer = keytable_longer(outer, *path++)) {
-        const uint32_t *number = *path == '/' ? keytable_find(&index->paths, outer) : NULL;
-        const uint32_t *last =
-                number ? keytable_find(&index->of_paths, (struct key){thread, *number, 0}) : NULL;
-        if (!last || *last == TRACE_NONE)
+        if (*path != '/')
             continue;
-        if (!innermost || index->ranges[*last].at > innermost->at)
-            innermost = &index->ranges[*last];
+        uint32_t number = keytable_get(&index->paths, outer, TRACE_NONE);
+        uint32_t last = keytable_get(&index->of_paths, (struct key){thread, number, 0}, TRACE_NONE);
+        if (last != TRACE_NONE && (!innermost || index->ranges[last].at > innermost->at))
+            innermost = &index->ranges[last];
     }
     return innermost ? innermost->anchor : 0;
 }
@@ -576,7 +574,7 @@ void trace_place_calls(struct trace *trace)
     struct living living = trace_list_blocks(trace);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
-        if ((event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE)
+        if (trace_is_of_block(event))
             trace_count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
         if (event->kind != TRACE_CALL)
             continue;

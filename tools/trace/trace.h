@@ -28,7 +28,7 @@
 #define TRACE_NONE  UINT32_MAX
 #define TRACE_NEVER UINT32_MAX /* an event index that never occurs */
 
-/* nth of a birth that does not know it: counted among births of one (anchor instance, site, size). */
+/* nth of a birth that does not know it: counted by (anchor instance, site, size). */
 #define TRACE_COUNT_NTH (UINT32_MAX - 1)
 
 enum __attribute__((packed)) trace_kind {
@@ -175,7 +175,7 @@ struct trace {
             module_count, call_count, launch_count, use_count, stream_count, reserved_count,
             used_bytes;
 
-    /* most live bytes as the run counted them; UINT64_MAX: all events are there, their sum counts */
+    /* most live bytes as the run counted them; UINT64_MAX: no event is missing, their sum counts */
     uint64_t live_most;
     const char *rank;                      /* of the process, owned by load; NULL = none */
     const struct symcache *names;          /* names in the capture; NULL = none; owned by load */
@@ -226,6 +226,18 @@ uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
 static inline uint64_t trace_live(const struct trace *trace, uint64_t sum)
 {
     return sum < trace->live_most ? sum : trace->live_most;
+}
+
+/* Whether the event is the birth of a block, or the free of one that the capture has. */
+static inline bool trace_is_of_block(const struct trace_event *event)
+{
+    return (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE;
+}
+
+/* Whether captures have totals of this device. */
+static inline bool trace_has_totals(int device)
+{
+    return (unsigned)device < FORMAT_DEVICES_MAX;
 }
 
 /* The additional value of an event, see enum trace_kind; 0 for other kinds. */
