@@ -209,7 +209,7 @@ static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
 /* The index of a device in `held`. */
 static unsigned load_held_at(int device)
 {
-    return (unsigned)device < FORMAT_DEVICES_MAX ? (unsigned)device : FORMAT_DEVICES_MAX;
+    return trace_has_totals(device) ? (unsigned)device : FORMAT_DEVICES_MAX;
 }
 
 static void load_hold(struct translation *tr, unsigned at, uint64_t more)
@@ -357,25 +357,10 @@ static void count_hint(
     }
 }
 
-static void note_shared(struct translation *tr, const struct read_event *event)
-{
-    uint32_t block = trace_find_live(tr->trace, event->addr);
-
-    if (block != TRACE_NONE)
-        tr->trace->blocks[block].shared = true;
-}
-
-static void note_matched(struct translation *tr, const struct read_event *event)
-{
-    uint32_t block = trace_find_live(tr->trace, event->addr);
-
-    if (block != TRACE_NONE)
-        tr->trace->blocks[block].rule = event->rule;
-}
-
 static void load_add_hint(struct translation *tr, const struct read_event *event)
 {
     bool is_release = event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE;
+    uint32_t block = trace_find_live(tr->trace, event->addr);
 
     /* an old event may concern an earlier block at the address */
     if (is_release && event->seq > tr->carried.since)
@@ -383,10 +368,10 @@ static void load_add_hint(struct translation *tr, const struct read_event *event
                 load_anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
         (void)trace_add_other(tr->trace, load_thread_of(tr, event->thread));
-    if (event->what == FORMAT_HINT_PLANNED)
-        note_matched(tr, event);
-    if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
-        note_shared(tr, event);
+    if (block != TRACE_NONE && event->what == FORMAT_HINT_PLANNED)
+        tr->trace->blocks[block].rule = event->rule;
+    if (block != TRACE_NONE && event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
+        tr->trace->blocks[block].shared = true;
     if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)
         count_hint(tr, event, &tr->load->hints[event->rule]);
 }
@@ -441,15 +426,6 @@ static void load_add_event(struct translation *tr, const struct read_event *even
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
         adders[event->kind](tr, event);
-}
-
-static struct read_walk *begin_walk(struct translation *tr, bool is_last)
-{
-    struct read_walk *walk = read_walk_new(tr->load->capture, is_last);
-
-    if (!walk)
-        vec_out_of_memory();
-    return walk;
 }
 
 /* ---- blocks that lived before the first recorded event ---- */
@@ -553,9 +529,8 @@ static void translate_event(struct translation *tr, const struct read_event *eve
     add_carried_before(tr, event->seq);
     size_t before = trace->event_count;
     if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq) {
-        if (before
-                /* it stands for the missing events: complete from event 0 on means the whole run */
-                == 0)
+        /* it stands for the missing events: complete from event 0 on means the whole run */
+        if (before == 0)
             before = trace_add_other(trace, 0) + 1u;
         tr->load->complete_from = (uint32_t)before;
     }
@@ -569,10 +544,12 @@ static void translate_event(struct translation *tr, const struct read_event *eve
 static void translate_events(struct translation *tr)
 {
     size_t count = tr->capture->event_count;
-    struct read_walk *walk = begin_walk(tr, true);
+    struct read_walk *walk = read_walk_new(tr->load->capture, true);
     const struct read_event *event;
     size_t done = 0;
 
+    if (!walk)
+        vec_out_of_memory();
     if (tr->carried.since > 0)
         add_carried_before(tr, tr->carried.since + 1);
     progress_begin("reading");
@@ -588,28 +565,20 @@ static void translate_events(struct translation *tr)
     add_carried_before(tr, UINT64_MAX);
 }
 
-/* Reserves room for all events; unused room costs no memory. */
-static void reserve(struct translation *tr)
-{
-    const struct read_capture *capture = tr->capture;
-    size_t blocks = capture->kind_count[FORMAT_EVENT_ALLOC];
-    size_t carried = tr->carried.count;
-
-    trace_reserve(tr->trace, capture->event_count + carried + 2, blocks + carried);
-}
-
 static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
 
     if (!capture->has_all_events)
         carried_find(tr->load->capture, &tr->carried);
-    reserve(tr);
+    /* for all events; unused room costs no memory */
+    trace_reserve(tr->trace, capture->event_count + tr->carried.count + 2,
+            capture->kind_count[FORMAT_EVENT_ALLOC] + tr->carried.count);
     begin_reserved(tr);
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
-    if (capture->lost.events_dropped
-            || read_is_damaged(capture)) /* the place of the missing events is unknown */
+    /* the place of missing events is unknown */
+    if (capture->lost.events_dropped || read_is_damaged(capture))
         tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
     trace_place_calls(tr->trace);
@@ -617,18 +586,14 @@ static void translate(struct translation *tr)
 
 /* ---- reasons of failed allocations ---- */
 
-/*
- * The failure in the log that a record describes, NULL: it is not in the log, or has another
- * record.
- */
+/* The failure in the log that a record describes, NULL: it is not there, or has another record. */
 static struct load_oom *oom_of(
         struct load *load, const struct keytable *ooms, const struct read_oom *why)
 {
-    const uint32_t *known =
-            keytable_find(ooms, (struct key){why->what.seq, why->what.requested, 0});
+    uint32_t at =
+            keytable_get(ooms, (struct key){why->what.seq, why->what.requested, 0}, UINT32_MAX);
 
-    return known && *known < load->oom_count && !load->ooms[*known].why ? &load->ooms[*known]
-                                                                        : NULL;
+    return at < load->oom_count && !load->ooms[at].why ? &load->ooms[at] : NULL;
 }
 
 /* Live bytes of the device then, added up from the record of the failure. */
@@ -678,9 +643,7 @@ static int oom_by_seq(const void *left, const void *right)
     const struct load_oom *a = left;
     const struct load_oom *b = right;
 
-    if (a->seq != b->seq)
-        return a->seq < b->seq ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
+    return vec_order(a->seq, b->seq, vec_order(a->number, b->number, 0));
 }
 
 static void add_reasons(struct translation *tr)
