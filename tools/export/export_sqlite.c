@@ -324,10 +324,8 @@ static void add_ooms(struct database *database)
         const struct load_oom *oom = &load->ooms[i];
 
         export_sqlite_insert(database, "iiiiiitii", (int64_t)i, export_sqlite_known(oom->at),
-                (int64_t)oom->device, (int64_t)oom->requested,
-                oom->free_bytes == UINT64_MAX ? NOTHING : (int64_t)oom->free_bytes,
-                oom->live == UINT64_MAX ? NOTHING : (int64_t)oom->live,
-                oom->why ? oom->why->call : NULL, (int64_t)oom->anchor,
+                (int64_t)oom->device, (int64_t)oom->requested, figure(oom->free_bytes),
+                figure(oom->live), oom->why ? oom->why->call : NULL, (int64_t)oom->anchor,
                 oom->stack ? (int64_t)oom->stack : NOTHING);
     }
     end_table(database);
