@@ -16,10 +16,7 @@
 
 #define BUILD_DIGITS_MIN 8
 
-/*
- * For each Python call site of a hint: the key of its function, which is its own key if it has no
- * line. 0 for native ones.
- */
+/* By Python call site of a hint: the key of its function (its own without a line); native: 0. */
 struct functions {
     uint64_t of[RULE_SITES_MAX];
 };
@@ -46,10 +43,7 @@ static const struct hinttree_node *hintlint_value_of(
     return NULL;
 }
 
-/*
- * The value of `inner` in that of `key`, or the part of the way to it that exists. `inner` may be
- * NULL.
- */
+/* The value of `inner` (or NULL) in that of `key`, or the part of the way to it that exists. */
 static const struct hinttree_node *hintlint_place_of(
         const struct hinttree_node *item, const char *key, const char *inner)
 {
@@ -411,10 +405,7 @@ static void look_at_later(const struct look *look)
                      "file: put it above the hints that must not take them"));
 }
 
-/*
- * A line that distinguishes no two call sites of the file only makes the hint break at the next
- * edit.
- */
+/* A line that tells no two call sites of the file apart only lets the next edit break the hint. */
 static void look_at_lines(const struct look *look)
 {
     size_t number = (size_t)(look->rule - look->file->rule);
@@ -516,11 +507,7 @@ static int by_place(const void *left, const void *right)
     const struct hintlint_remark *a = left;
     const struct hintlint_remark *b = right;
 
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    if (a->column != b->column)
-        return a->column < b->column ? -1 : 1;
-    return strcmp(a->text, b->text);
+    return vec_order(a->line, b->line, vec_order(a->column, b->column, strcmp(a->text, b->text)));
 }
 
 void hintlint_hints(

@@ -102,10 +102,7 @@ static void suggest_file_glob(const char *name, size_t length, char ret_glob[sta
     ret_glob[n] = '\0';
 }
 
-/*
- * The part of the command line that names the program: the script of an interpreter, else the
- * program itself.
- */
+/* The part of the command line that names the program: an interpreter's script, else itself. */
 static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
 {
     struct script script = script_find(capture->argv, capture->argc);
