@@ -72,13 +72,9 @@ static int by_call(const void *a, const void *b)
     const struct trace_use *x = a;
     const struct trace_use *y = b;
 
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->thread != y->thread)
-        return x->thread < y->thread ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
+    int order = vec_order(x->thread, y->thread, vec_order(x->block, y->block, 0));
+
+    return vec_order(x->at, y->at, vec_order(x->time_ns, y->time_ns, order));
 }
 
 static bool is_one_call(const struct trace_use *a, const struct trace_use *b)
@@ -375,10 +371,7 @@ static void swapsim_end_step(struct run *run, uint32_t number, uint64_t time_ns,
     VEC_PUSH(set->steps, set->count, set->room) = player->now;
 }
 
-/*
- * The first whole step is over: blocks that are in and were not named in it stay in. Blocks that
- * are out were not used.
- */
+/* The first whole step is over: blocks that are in and were not named in it stay in. */
 static void swapsim_keep_unused(struct run *run, uint32_t number)
 {
     struct player *player = &run->players[number];
@@ -581,12 +574,9 @@ static int swapsim_by_moved(const void *left, const void *right)
 {
     const struct swapsim_step *a = ((const struct evict_check *)left)->step;
     const struct swapsim_step *b = ((const struct evict_check *)right)->step;
-    uint64_t moved_a = a->moved_in + a->moved_out;
-    uint64_t moved_b = b->moved_in + b->moved_out;
 
-    if (moved_a != moved_b)
-        return moved_a < moved_b ? -1 : 1;
-    return (a->step > b->step) - (a->step < b->step);
+    return vec_order(
+            a->moved_in + a->moved_out, b->moved_in + b->moved_out, vec_order(a->step, b->step, 0));
 }
 
 const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
