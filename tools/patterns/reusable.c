@@ -60,9 +60,7 @@ static int by_use_time(const void *left, const void *right)
     const struct candidate *a = left;
     const struct candidate *b = right;
 
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    return vec_order(a->time, b->time, vec_order(a->block, b->block, 0));
 }
 
 /* Insertion sort: candidates of a run are mostly in this order already. */
@@ -132,13 +130,12 @@ struct kinds {
 static uint32_t reusable_kind_of(struct kinds *kinds, const struct trace_block *block)
 {
     struct kind kind = {.device = block->device, .size = (block->size + 511) & ~UINT64_C(511)};
-    uint32_t number =
-            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
 
-    kind.number = number;
-    if (number == kinds->count)
+    kind.number =
+            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
+    if (kind.number == kinds->count)
         VEC_PUSH(kinds->at, kinds->count, kinds->room) = kind;
-    return number;
+    return kind.number;
 }
 
 static int by_kind(const void *left, const void *right)
