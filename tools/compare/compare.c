@@ -161,10 +161,7 @@ static bool dies_inside(const struct trace *trace, const struct trace_block *blo
     return block->died != TRACE_NEVER && block->died < trace->anchors[block->anchor].exit;
 }
 
-/*
- * The instance around the bad block that corresponds to `of`, an instance around the good one;
- * TRACE_NONE if there is none.
- */
+/* The instance around the bad block that corresponds to `of` around the good one; TRACE_NONE. */
 static uint32_t counterpart(const struct work *work, uint32_t of, uint32_t bad_anchor)
 {
     const struct trace_anchor *want = &work->good->trace->anchors[of];
@@ -296,13 +293,6 @@ static struct key anchor_key(const struct trace_anchor *anchor)
     return key;
 }
 
-static void count_lone(uint64_t *count, uint32_t *first, uint32_t anchor)
-{
-    if (*count == 0)
-        *first = anchor;
-    (*count)++;
-}
-
 static void compare_anchors(struct work *work)
 {
     const struct trace *good = work->good->trace;
@@ -320,7 +310,8 @@ static void compare_anchors(struct work *work)
             continue;
         }
         struct table table = table_of(work, 0, (uint32_t)i);
-        count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
+        if (work->out->anchors_lone_bad++ == 0)
+            work->out->lone_bad_anchor = (uint32_t)i;
         for (uint32_t k = 0; k < table.bad_count; k++) {
             trace_sum_add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
             judge_extra(work, table.bad[k]);
@@ -330,7 +321,8 @@ static void compare_anchors(struct work *work)
         if (met[i])
             continue;
         struct table table = table_of(work, (uint32_t)i, 0);
-        count_lone(&work->out->anchors_lone_good, &work->out->lone_good_anchor, (uint32_t)i);
+        if (work->out->anchors_lone_good++ == 0)
+            work->out->lone_good_anchor = (uint32_t)i;
         table.bad_count = 0;
         judge_lone(work, &table);
     }
