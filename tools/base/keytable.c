@@ -199,6 +199,22 @@ void keytable_done(struct keytable *map)
     *map = (struct keytable){0};
 }
 
+uint64_t *keytable_value(struct keytable_values *values, struct key key)
+{
+    uint32_t number = keytable_number(&values->numbers, key);
+
+    if (number == values->count)
+        VEC_PUSH(values->at, values->count, values->room) = 0;
+    return &values->at[number];
+}
+
+void keytable_values_done(struct keytable_values *values)
+{
+    keytable_done(&values->numbers);
+    free(values->at);
+    *values = (struct keytable_values){.count = 0};
+}
+
 struct key keytable_longer(struct key key, char byte)
 {
     key.a = (key.a ^ (unsigned char)byte) * 0x100000001b3u; /* FNV-1a */

@@ -57,6 +57,18 @@ size_t keytable_count(const struct keytable *map);
 
 void keytable_done(struct keytable *map);
 
+/* Values of 64 bits by key. {0} is empty. */
+struct keytable_values {
+    struct keytable numbers; /* key -> index in `at` */
+    uint64_t *at;
+    size_t count, room;
+};
+
+/* The value of `key`; a new one is 0. Valid until the next new one. */
+uint64_t *keytable_value(struct keytable_values *values, struct key key);
+
+void keytable_values_done(struct keytable_values *values);
+
 /* A key for a text: two independent hashes and the length. */
 struct key keytable_text(const char *text);
 

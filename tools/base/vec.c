@@ -73,6 +73,29 @@ size_t vec_first_above(const uint32_t *list, size_t count, uint32_t limit)
     return low;
 }
 
+/* Counted two slots further on: filling moves each start to its place. */
+struct vec_lists vec_lists_new(const uint32_t *of, size_t count, size_t lists)
+{
+    struct vec_lists out = {
+            .first = vec_new(lists + 2, sizeof(uint32_t)), .at = vec_new(count, sizeof(uint32_t))};
+
+    for (size_t i = 0; i < count; i++)
+        if (of[i] != UINT32_MAX)
+            out.first[of[i] + 2]++;
+    for (size_t i = 2; i < lists + 2; i++)
+        out.first[i] += out.first[i - 1];
+    for (size_t i = 0; i < count; i++)
+        if (of[i] != UINT32_MAX)
+            out.at[out.first[of[i] + 1]++] = (uint32_t)i;
+    return out;
+}
+
+void vec_lists_done(struct vec_lists *lists)
+{
+    free(lists->first);
+    free(lists->at);
+}
+
 char *vec_text(const char *text)
 {
     char *copy = strdup(text);

@@ -30,6 +30,15 @@ void *vec_new(size_t count, size_t size) __attribute__((returns_nonnull));
 /* qsort, also for 0 elements, where `base` may be NULL. */
 void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *, const void *));
 
+/* Lists of ascending numbers: those of list i are at[first[i]] up to at[first[i + 1]]. */
+struct vec_lists {
+    uint32_t *first, *at;
+};
+
+/* `count` numbers, each in the list of[number], below `lists`; UINT32_MAX: in none. */
+struct vec_lists vec_lists_new(const uint32_t *of, size_t count, size_t lists);
+void vec_lists_done(struct vec_lists *lists);
+
 char *vec_text(const char *text);
 
 /* printf into allocated memory. */
