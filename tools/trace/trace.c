@@ -29,10 +29,8 @@ struct trace_index {
     struct keytable of_anchors; /* (thread, anchor) -> the same, while there is one */
     struct open_range *ranges;
     size_t range_count, range_room;
-    uint32_t closed;         /* a free slot in `ranges`; the next one is `below`; TRACE_NONE */
-    struct keytable devices; /* device -> index in `held` */
-    uint64_t *held;          /* bytes from the driver, now */
-    size_t held_count, held_room;
+    uint32_t closed;             /* a free slot in `ranges`; the next one is `below`; TRACE_NONE */
+    struct keytable_values held; /* device -> bytes from the driver, now */
 };
 
 bool trace_has_pool(const struct trace *trace)
@@ -95,9 +93,8 @@ void trace_free(struct trace *trace)
     keytable_done(&trace->index->paths);
     keytable_done(&trace->index->of_paths);
     keytable_done(&trace->index->of_anchors);
-    keytable_done(&trace->index->devices);
+    keytable_values_done(&trace->index->held);
     free(trace->index->ranges);
-    free(trace->index->held);
     free(trace->index);
     free(trace->events);
     free(trace->blocks);
@@ -604,18 +601,10 @@ void trace_add_use(struct trace *trace, uint32_t block, uint64_t time_ns, uint32
                     .may = may};
 }
 
-static uint64_t *trace_held_on(struct trace_index *index, int device)
-{
-    uint32_t at = keytable_number(&index->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
-
-    if (at == index->held_count)
-        VEC_PUSH(index->held, index->held_count, index->held_room) = 0;
-    return &index->held[at];
-}
-
 void trace_add_reserved(struct trace *trace, int device, uint64_t bytes)
 {
-    uint64_t *held = trace_held_on(trace->index, device);
+    uint64_t *held =
+            keytable_value(&trace->index->held, (struct key){(uint64_t)(int64_t)device, 0, 0});
     uint64_t before = trace->reserved_count ? trace->reserved[trace->reserved_count - 1].all : 0;
 
     (void)trace_add_plain(trace, TRACE_RESERVED, 0, 0, trace->reserved_count);
