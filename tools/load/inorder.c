@@ -2,7 +2,6 @@
 #include "tools/load/inorder.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
@@ -247,10 +246,8 @@ void inorder_settle(struct load *load)
 struct sum {
     struct level live, hinted, held;
     struct level memclass[FORMAT_CLASSES_MAX];
-    struct keytable released; /* addresses of blocks whose storage a hint has released */
-    struct keytable numbers;  /* (device, heap) -> index in `heaps` */
-    uint64_t *heaps;          /* bytes that each holds */
-    size_t heap_count, heap_room;
+    struct keytable released;     /* addresses of blocks whose storage a hint has released */
+    struct keytable_values heaps; /* (device, heap) -> bytes */
 };
 
 static void sum_block(struct sum *sum, const struct read_event *event)
@@ -279,13 +276,11 @@ static void sum_release(struct sum *sum, const struct read_event *event)
 
 static void sum_heap(struct sum *sum, const struct read_event *event)
 {
-    struct key key = {(uint64_t)(int64_t)event->device, event->heap, 0};
-    uint32_t at = keytable_number(&sum->numbers, key);
+    uint64_t *heap = keytable_value(
+            &sum->heaps, (struct key){(uint64_t)(int64_t)event->device, event->heap, 0});
 
-    if (at == sum->heap_count)
-        VEC_PUSH(sum->heaps, sum->heap_count, sum->heap_room) = 0;
-    (void)inorder_rise(&sum->held, event->size - sum->heaps[at]);
-    sum->heaps[at] = event->size;
+    (void)inorder_rise(&sum->held, event->size - *heap);
+    *heap = event->size;
 }
 
 static void sum_events(struct sum *sum, struct read_capture *capture)
@@ -305,13 +300,12 @@ static void sum_events(struct sum *sum, struct read_capture *capture)
     }
     read_walk_free(walk);
     keytable_done(&sum->released);
-    keytable_done(&sum->numbers);
-    free(sum->heaps);
+    keytable_values_done(&sum->heaps);
 }
 
 struct read_capture *inorder_totals(const char *path)
 {
-    struct sum sum = {.heap_count = 0};
+    struct sum sum = {.live = {0}};
     struct read_capture *capture;
     struct read_error error;
 

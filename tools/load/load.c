@@ -25,20 +25,14 @@ struct translation {
     struct keytable threads; /* thread number */
     /* index in the trace of the thread asked for last: the next event usually has the same */
     uint32_t last_thread;
-    struct keytable reserved; /* (device, heap) -> index in `heaps` */
-    struct keytable dead;     /* address -> index in `limbo` */
-    struct keytable numbers;  /* seq -> block, for blocks whose uses are recorded */
+    struct keytable numbers; /* seq -> block, for blocks whose uses are recorded */
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
-    uint64_t *heaps;
-    size_t heap_count, heap_room;
+    struct keytable_values heaps;          /* (device, heap) -> bytes */
+    struct keytable_values limbo;          /* address -> when the block there died, ns */
+    struct keytable_values live;           /* device -> bytes */
     uint64_t held[FORMAT_DEVICES_MAX + 1]; /* by heaps of a device, the last entry: of all others */
     struct carried carried;
-    size_t born;     /* entries of `carried` that are in the trace */
-    uint64_t *limbo; /* when each dead block died, ns */
-    size_t limbo_count, limbo_room;
-    struct keytable devices; /* -> index in `live` */
-    uint64_t *live;          /* bytes on each device */
-    size_t live_count, live_room;
+    size_t born; /* entries of `carried` that are in the trace */
 };
 
 static uint32_t load_stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
@@ -74,11 +68,7 @@ static uint32_t load_anchor_of(struct translation *tr, uint32_t path, uint32_t i
 /* Live bytes of a device. */
 static uint64_t *live_on(struct translation *tr, int device)
 {
-    uint32_t at = keytable_number(&tr->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
-
-    if (at == tr->live_count)
-        VEC_PUSH(tr->live, tr->live_count, tr->live_room) = 0;
-    return &tr->live[at];
+    return keytable_value(&tr->live, (struct key){(uint64_t)(int64_t)device, 0, 0});
 }
 
 static void load_add_birth(struct translation *tr, const struct read_event *event)
@@ -195,15 +185,10 @@ static void add_edge(struct translation *tr, const struct read_event *event)
     trace_add_edge(tr->trace, kinds[event->edge], anchor, load_thread_of(tr, event->thread));
 }
 
-/* The bytes that a heap holds now; its number in the trace. */
+/* The bytes that a heap holds now. */
 static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
 {
-    uint32_t index =
-            keytable_number(&tr->reserved, (struct key){(uint64_t)(int64_t)device, heap, 0});
-
-    if (index == tr->heap_count)
-        VEC_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
-    return &tr->heaps[index];
+    return keytable_value(&tr->heaps, (struct key){(uint64_t)(int64_t)device, heap, 0});
 }
 
 /* The index of a device in `held`. */
@@ -246,25 +231,14 @@ static void add_oom(struct translation *tr, const struct read_event *event)
     };
 }
 
-static void enter_limbo(struct translation *tr, const struct read_event *event)
-{
-    uint32_t index = keytable_number(&tr->dead, (struct key){event->addr, 0, 0});
-
-    if (index == tr->limbo_count)
-        VEC_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
-    tr->limbo[index] = event->time_ns;
-}
-
 static void leave_limbo(
         struct translation *tr, const struct read_event *event, struct load_hint *hint)
 {
-    const uint32_t *index = keytable_find(&tr->dead, (struct key){event->addr, 0, 0});
+    struct key key = {event->addr, 0, 0};
 
-    if (!index || event->time_ns < tr->limbo[*index])
-        return;
-    uint64_t waited = event->time_ns - tr->limbo[*index];
-    if (waited > hint->limbo_max_ns)
-        hint->limbo_max_ns = waited;
+    if (keytable_find(&tr->limbo.numbers, key))
+        hint->limbo_max_ns = max_of(
+                hint->limbo_max_ns, excess_of(event->time_ns, *keytable_value(&tr->limbo, key)));
 }
 
 /* ---- hints ---- */
@@ -343,7 +317,7 @@ static void count_hint(
     trace_sum_add(&hint->sums[event->what], event->size);
     count_held(tr->load, event);
     if (event->what == FORMAT_HINT_DEAD)
-        enter_limbo(tr, event);
+        *keytable_value(&tr->limbo, (struct key){event->addr, 0, 0}) = event->time_ns;
     if (event->what == FORMAT_HINT_UNMAPPED)
         leave_limbo(tr, event, hint);
     if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
@@ -700,15 +674,12 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     stacks_done(&tr.stacks);
     keytable_done(&tr.anchors);
     keytable_done(&tr.threads);
-    keytable_done(&tr.reserved);
-    keytable_done(&tr.dead);
     keytable_done(&tr.others);
     keytable_done(&tr.numbers);
-    keytable_done(&tr.devices);
+    keytable_values_done(&tr.heaps);
+    keytable_values_done(&tr.limbo);
+    keytable_values_done(&tr.live);
     carried_done(&tr.carried);
-    free(tr.heaps);
-    free(tr.live);
-    free(tr.limbo);
     inorder_settle(&load);
     if (load.complete_from != 0 && capture->counted_late > 0)
         load.trace->live_most = capture->total.peak_bytes;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/load/sitebook.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define FRAMES_MAX 256u /* frames of a stack, of each kind */
