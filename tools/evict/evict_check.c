@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/evict/evict_check.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "tools/base/keytable.h"

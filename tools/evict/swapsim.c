@@ -386,20 +386,14 @@ static void swapsim_keep_unused(struct run *run, uint32_t number)
     }
 }
 
-static bool keeps_unused(const struct run *run, uint32_t number)
-{
-    const struct rule *rule = &run->job->rules[run->out->sets[number].rule];
-
-    return rule->mode != HINT_SHADOW && rule->evict.policy != RULE_POLICY_CPU;
-}
-
 static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
 {
+    const struct rule *rule = &run->job->rules[run->out->sets[number].rule];
     struct player *player = &run->players[number];
     struct swapsim_step before = player->now;
 
     swapsim_end_step(run, number, time_ns, false);
-    if (before.step == 1 && keeps_unused(run, number))
+    if (before.step == 1 && rule->mode != HINT_SHADOW && rule->evict.policy != RULE_POLICY_CPU)
         swapsim_keep_unused(run, number);
     evict_step(player->evict);
     player->now = (struct swapsim_step){.step = before.step + 1,

@@ -286,13 +286,6 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     return parts;
 }
 
-static void parts_done(struct parts *parts)
-{
-    for (size_t i = 0; i < parts->count; i++)
-        free(parts->part[i].text);
-    free(parts->part);
-}
-
 /* A title that is being built. */
 struct row {
     struct parts parts;
@@ -411,7 +404,9 @@ static char **rows_end(struct row *rows, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         titles[rows[i].number] = rows[i].title;
-        parts_done(&rows[i].parts);
+        for (size_t k = 0; k < rows[i].parts.count; k++)
+            free(rows[i].parts.part[k].text);
+        free(rows[i].parts.part);
     }
     free(rows);
     return titles;
