@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/import/import.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -808,33 +808,24 @@ static int read_lines(struct log *log)
 /* No line is about a block: prints what the log has instead. */
 static int tell_nothing(const struct log *log)
 {
-    const char *path = log->job->path;
+    char *has;
 
-    progress_end();
-    if (log->grown)
-        (void)fprintf(stderr,
-                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, only lines of "
-                "growth (%" PRIu64 "): GLOG_v=10 is needed\n",
-                path, log->grown);
-    else if (log->silent)
-        (void)fprintf(stderr,
-                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, other lines "
-                "of it "
-                "are there (%" PRIu64 "): GLOG_v=10 is needed\n",
-                path, log->silent);
+    if (log->grown || log->silent)
+        has = vec_format("no line of Paddle's allocator says Alloc or Free, %s (%" PRIu64
+                         "): GLOG_v=10 is needed",
+                log->grown ? "only lines of growth" : "other lines of it are there",
+                log->grown ? log->grown : log->silent);
     else if (log->others)
-        (void)fprintf(stderr,
-                "kedge import: %s: lines of other allocators alone (%" PRIu64
-                ", %s), which are not "
-                "read: FLAGS_allocator_strategy=auto_growth and GLOG_v=10 are needed\n",
-                path, log->others, log->other);
-    else if (log->job->what)
-        (void)fprintf(stderr, "kedge import: %s: %s\n", path, log->job->what);
+        has = vec_format("lines of other allocators alone (%" PRIu64 ", %s), which are not read: "
+                         "FLAGS_allocator_strategy=auto_growth and GLOG_v=10 are needed",
+                log->others, log->other);
     else
-        (void)fprintf(stderr,
-                "kedge import: %s: nothing in it is known: no pickle, no csv of allocations, and "
-                "no line of Paddle's allocator (GLOG_v=10)\n",
-                path);
+        has = vec_text(log->job->what ? log->job->what
+                                      : "nothing in it is known: no pickle, no csv of allocations, "
+                                        "and no line of Paddle's allocator (GLOG_v=10)");
+    progress_end();
+    (void)fprintf(stderr, "kedge import: %s: %s\n", log->job->path, has);
+    free(has);
     return CMD_BAD;
 }
 
