@@ -9,7 +9,6 @@
 #include "tracker/hints/pysite.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -447,13 +446,6 @@ static void look_at_action(const struct look *look)
         look_at_later(look);
 }
 
-static void look_at_pick(const struct look *look)
-{
-    look_at_sites(look);
-    look_at_earlier(look);
-    look_at_lines(look);
-}
-
 static uint64_t hintlint_function_of(const char *site, uint64_t key)
 {
     char text[PYSITE_TEXT_MAX];
@@ -527,8 +519,11 @@ void hintlint_hints(
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
         look_at_action(&look);
-        if (look.rule->action != ACTION_RESTORE)
-            look_at_pick(&look);
+        if (look.rule->action == ACTION_RESTORE)
+            continue;
+        look_at_sites(&look);
+        look_at_earlier(&look);
+        look_at_lines(&look);
     }
     hinttree_free(root);
     keytable_done(&look.lines);

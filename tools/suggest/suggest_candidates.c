@@ -78,20 +78,15 @@ void suggest_candidates_fold(
     ret_glob[n] = '\0';
 }
 
-/* Numbers in lists: those of list i are at[first[i]] up to at[first[i + 1]]. */
-struct lists {
-    uint32_t *first, *at;
-};
-
 /* One of the two runs. */
 struct side {
     const struct trace *trace;
     uint32_t *path; /* per anchor: the number of its path */
     /* per block: the number of its stack and site, TRACE_NONE: no hint can act on it */
     uint32_t *origin;
-    struct lists blocks; /* per origin */
-    struct lists exits;  /* per path: the events at which it was left, ascending */
-    struct lists inside; /* per path: the blocks of its instances, ascending */
+    struct vec_lists blocks; /* per origin */
+    struct vec_lists exits;  /* per path: the events at which it was left, ascending */
+    struct vec_lists inside; /* per path: the blocks of its instances, ascending */
 };
 
 /* A glob of anchors, with the paths that it matches. */
@@ -150,9 +145,9 @@ struct search {
     uint32_t *pair_of; /* per late block of the bad run */
     struct site *sites;
     size_t site_count, site_room;
-    struct lists origins;    /* per site */
-    uint32_t *origin_seen;   /* the last site that has it, counted from 1 */
-    struct keytable anyones; /* of either run (turns.h) */
+    struct vec_lists origins; /* per site */
+    uint32_t *origin_seen;    /* the last site that has it, counted from 1 */
+    struct keytable anyones;  /* of either run (turns.h) */
     bool *is_covered; /* bad block: a candidate with folded anchors matches all of its site there */
     uint64_t looks;
     /* for the current site: its blocks by path, and the matches of a shape among them */
@@ -161,31 +156,6 @@ struct search {
     struct elem *elems;
     size_t elem_count, elem_room;
 };
-
-/* ---- lists ---- */
-
-/* Lists of `count` items by number, of[i] < lists; TRACE_NONE: in none. Each list is ascending. */
-static struct lists suggest_candidates_make_lists(const uint32_t *of, size_t count, size_t lists)
-{
-    struct lists out = {
-            .first = vec_new(lists + 2, sizeof(uint32_t)), .at = vec_new(count, sizeof(uint32_t))};
-
-    for (size_t i = 0; i < count; i++)
-        if (of[i] != TRACE_NONE)
-            out.first[of[i] + 2]++;
-    for (size_t i = 2; i < lists + 2; i++)
-        out.first[i] += out.first[i - 1];
-    for (size_t i = 0; i < count; i++)
-        if (of[i] != TRACE_NONE)
-            out.at[out.first[of[i] + 1]++] = (uint32_t)i;
-    return out;
-}
-
-static void lists_done(struct lists *lists)
-{
-    free(lists->first);
-    free(lists->at);
-}
 
 /* ---- anchors ---- */
 
@@ -212,10 +182,10 @@ static void list_by_path(const struct search *s, struct side *side)
     for (size_t i = 0; i < trace->event_count; i++)
         of[i] = trace->events[i].kind == TRACE_EXIT ? side->path[trace->events[i].anchor]
                                                     : TRACE_NONE;
-    side->exits = suggest_candidates_make_lists(of, trace->event_count, s->path_count);
+    side->exits = vec_lists_new(of, trace->event_count, s->path_count);
     for (size_t i = 0; i < trace->block_count; i++)
         of[i] = side->origin[i] == TRACE_NONE ? TRACE_NONE : side->path[trace->blocks[i].anchor];
-    side->inside = suggest_candidates_make_lists(of, trace->block_count, s->path_count);
+    side->inside = vec_lists_new(of, trace->block_count, s->path_count);
     free(of);
 }
 
@@ -435,8 +405,7 @@ static void suggest_candidates_list_sites(struct search *s)
     free(is_known);
     for (int which = 0; which < s->sides; which++) {
         struct side *side = &s->side[which];
-        side->blocks =
-                suggest_candidates_make_lists(side->origin, side->trace->block_count, origins);
+        side->blocks = vec_lists_new(side->origin, side->trace->block_count, origins);
         for (uint32_t i = 0; i < origins; i++)
             if (side->blocks.first[i] < side->blocks.first[i + 1])
                 add_links(s, which, i, &links);
@@ -445,7 +414,7 @@ static void suggest_candidates_list_sites(struct search *s)
     uint32_t *of = vec_new(links.count, sizeof(*of));
     for (size_t i = 0; i < links.count; i++)
         of[i] = links.at[i].site;
-    s->origins = suggest_candidates_make_lists(of, links.count, s->site_count);
+    s->origins = vec_lists_new(of, links.count, s->site_count);
     for (size_t i = 0; i < links.count; i++)
         s->origins.at[i] = links.at[i].origin;
     free(of);
@@ -673,7 +642,7 @@ static int suggest_candidates_by_path(const void *a, const void *b, void *side)
 static void list_site(struct search *s, uint32_t number, int which, uint64_t blocks)
 {
     struct side *side = &s->side[which];
-    const struct lists *origins = &s->origins;
+    const struct vec_lists *origins = &s->origins;
 
     s->block_count[which] = 0;
     for (uint32_t o = origins->first[number]; o < origins->first[number + 1]; o++)
@@ -790,9 +759,9 @@ static void search_done(struct search *s)
     for (int which = 0; which < SIDES; which++) {
         free(s->side[which].path);
         free(s->side[which].origin);
-        lists_done(&s->side[which].blocks);
-        lists_done(&s->side[which].exits);
-        lists_done(&s->side[which].inside);
+        vec_lists_done(&s->side[which].blocks);
+        vec_lists_done(&s->side[which].exits);
+        vec_lists_done(&s->side[which].inside);
         free(s->blocks[which]);
     }
     for (size_t i = 0; i < s->glob_count; i++) {
@@ -807,7 +776,7 @@ static void search_done(struct search *s)
     keytable_done(&s->shape_numbers);
     keytable_done(&s->pair_numbers);
     keytable_done(&s->site_numbers);
-    lists_done(&s->origins);
+    vec_lists_done(&s->origins);
     free(s->origin_seen);
     free(s->is_covered);
     free((void *)s->paths);

@@ -189,16 +189,10 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
     return most;
 }
 
-static bool have_one_peer(const struct work *w, uint32_t call, uint32_t other)
-{
-    const struct trace_call *calls = w->trace->calls;
-
-    return calls[call].comm == calls[other].comm && calls[call].peer == calls[other].peer;
-}
-
 /* Whether each was sent, and all to one rank. The last run may not have come to its send. */
 static bool are_sent(const struct work *w, const struct group *group)
 {
+    const struct trace_call *calls = w->trace->calls;
     uint32_t first = w->sent[group->blocks[0]];
 
     for (size_t i = 0; i < group->count; i++) {
@@ -207,7 +201,8 @@ static bool are_sent(const struct work *w, const struct group *group)
         uint32_t sent = w->sent[group->blocks[i]];
         if (sent == TRACE_NONE && (i == 0 || !is_open))
             return false;
-        if (sent != TRACE_NONE && !have_one_peer(w, sent, first))
+        if (sent != TRACE_NONE
+                && (calls[sent].comm != calls[first].comm || calls[sent].peer != calls[first].peer))
             return false;
     }
     return true;
