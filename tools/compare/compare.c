@@ -8,18 +8,12 @@
 #include "tools/base/vec.h"
 #include "tools/compare/align.h"
 
-/* The blocks of one run, grouped by anchor instance and in the order of birth. */
-struct lists {
-    uint32_t *blocks;
-    uint32_t *first; /* per anchor; [anchor_count] = all */
-};
-
 struct work {
     const struct compare_side *good, *bad;
-    struct lists good_lists, bad_lists;
-    uint32_t *partner;                  /* good block -> bad block, ALIGN_NONE */
-    bool *taken;                        /* bad block has a partner */
-    uint64_t *good_python, *bad_python; /* per stack; NULL: one of the runs has no Python */
+    struct vec_lists good_lists, bad_lists; /* blocks by anchor instance, in the order of birth */
+    uint32_t *partner;                      /* good block -> bad block, ALIGN_NONE */
+    bool *taken;                            /* bad block has a partner */
+    uint64_t *good_python, *bad_python;     /* per stack; NULL: one of the runs has no Python */
     struct keytable tokens;
     struct compare *out;
 };
@@ -38,25 +32,15 @@ static bool takes_part(const struct compare_side *side, const struct trace_block
     return block->born >= side->window.first && block->born < side->window.last;
 }
 
-static struct lists compare_make_lists(const struct compare_side *side)
+static struct vec_lists list_by_anchor(const struct compare_side *side)
 {
     const struct trace *trace = side->trace;
-    struct lists lists = {
-            .blocks = vec_new(trace->block_count, sizeof(uint32_t)),
-            .first = vec_new(trace->anchor_count + 2, sizeof(uint32_t)),
-    };
+    uint32_t *anchors = vec_new(trace->block_count, sizeof(*anchors));
 
-    /* Counted one slot further on: filling moves each start to its place. */
-    for (size_t i = 0; i < trace->block_count; i++) {
-        if (takes_part(side, &trace->blocks[i]))
-            lists.first[trace->blocks[i].anchor + 2]++;
-    }
-    for (size_t a = 2; a <= trace->anchor_count; a++)
-        lists.first[a] += lists.first[a - 1];
-    for (size_t i = 0; i < trace->block_count; i++) {
-        if (takes_part(side, &trace->blocks[i]))
-            lists.blocks[lists.first[trace->blocks[i].anchor + 1]++] = (uint32_t)i;
-    }
+    for (size_t i = 0; i < trace->block_count; i++)
+        anchors[i] = takes_part(side, &trace->blocks[i]) ? trace->blocks[i].anchor : TRACE_NONE;
+    struct vec_lists lists = vec_lists_new(anchors, trace->block_count, trace->anchor_count);
+    free(anchors);
     return lists;
 }
 
@@ -259,9 +243,9 @@ static struct table table_of(const struct work *work, uint32_t good_anchor, uint
     const uint32_t *bf = work->bad_lists.first;
 
     return (struct table){
-            .good = work->good_lists.blocks + gf[good_anchor],
+            .good = work->good_lists.at + gf[good_anchor],
             .good_count = gf[good_anchor + 1] - gf[good_anchor],
-            .bad = work->bad_lists.blocks + bf[bad_anchor],
+            .bad = work->bad_lists.at + bf[bad_anchor],
             .bad_count = bf[bad_anchor + 1] - bf[bad_anchor],
     };
 }
@@ -357,8 +341,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     struct compare out = {.lone_good_anchor = TRACE_NONE, .lone_bad_anchor = TRACE_NONE};
     struct work work = {.good = good, .bad = bad, .out = &out};
 
-    work.good_lists = compare_make_lists(good);
-    work.bad_lists = compare_make_lists(bad);
+    work.good_lists = list_by_anchor(good);
+    work.bad_lists = list_by_anchor(bad);
     work.partner = vec_new(good->trace->block_count, sizeof(*work.partner));
     work.taken = vec_new(bad->trace->block_count, sizeof(*work.taken));
     for (size_t i = 0; i < good->trace->block_count; i++)
@@ -372,10 +356,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     compare_anchors(&work);
     free(work.good_python);
     free(work.bad_python);
-    free(work.good_lists.blocks);
-    free(work.good_lists.first);
-    free(work.bad_lists.blocks);
-    free(work.bad_lists.first);
+    vec_lists_done(&work.good_lists);
+    vec_lists_done(&work.bad_lists);
     free(work.partner);
     free(work.taken);
     keytable_done(&work.tokens);
