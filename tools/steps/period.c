@@ -171,27 +171,20 @@ static bool period_measure(
 /* Of consecutive repeats of a word count only the first. */
 static void find_anchors(struct search *search, int size)
 {
-    uint32_t count = search->count;
-    const uint32_t *ids = search->words.ids[size];
+    uint32_t count = search->count - search->start;
+    const uint32_t *ids = search->words.ids[size] + search->start;
     uint32_t *places = search->places[size];
-    /* the end of each word's list in `places` */
-    uint32_t *ends = vec_new(2 * (size_t)count + 2, sizeof(*ends));
     uint32_t kinds = 0;
 
     for (uint32_t i = 0; i < count; i++)
         kinds = ids[i] >= kinds ? ids[i] + 1 : kinds;
-    for (uint32_t i = search->start; i < count; i++)
-        ends[ids[i] + 1]++;
-    for (uint32_t k = 0; k < kinds; k++)
-        ends[k + 1] += ends[k];
-    for (uint32_t i = search->start; i < count; i++)
-        places[ends[ids[i]]++] = i;
+    struct vec_lists by_word = vec_lists_new(ids, count, kinds);
     for (uint32_t k = 0; k < kinds; k++) {
-        uint32_t first = k ? ends[k - 1] : 0;
+        uint32_t first = by_word.first[k];
         uint32_t kept = first;
-        uint32_t last = search->words.next[2 * (size_t)count];
-        for (uint32_t i = first; i < ends[k]; i++) {
-            uint32_t at = places[i];
+        uint32_t last = search->words.next[2 * (size_t)search->count];
+        for (uint32_t i = first; i < by_word.first[k + 1]; i++) {
+            uint32_t at = search->start + by_word.at[i];
             if (i == first || search->words.next[last] != at)
                 places[kept++] = at;
             last = at;
@@ -200,7 +193,7 @@ static void find_anchors(struct search *search, int size)
         if (period_measure(search, &places[first], kept - first, &anchor))
             VEC_PUSH(search->anchors, search->anchor_count, search->anchor_room) = anchor;
     }
-    free(ends);
+    vec_lists_done(&by_word);
 }
 
 static bool is_same_class(const struct anchor *one, const struct anchor *other)
