@@ -39,11 +39,6 @@ struct live {
     bool is_live;
 };
 
-/* Blocks that are known only by their free. */
-struct before {
-    uint64_t bytes, count;
-};
-
 struct import {
     struct capmake *make;
     struct import_names names;
@@ -68,8 +63,6 @@ struct import {
 
     uint64_t *turns; /* allocations by thread number */
     size_t turn_count, turn_room;
-    struct before before[FORMAT_DEVICES_MAX];
-
     uint64_t known_before; /* bytes of import_before */
     uint64_t seq, now_ns;
     uint32_t note_count;
@@ -214,19 +207,12 @@ static uint64_t free_address(const struct import *import, uint64_t address)
 
 /* ---- totals ---- */
 
-/* Figures ignore blocks from before the record: they may be below 0 until finish_header. */
-static bool is_above(uint64_t live, uint64_t peak)
-{
-    return (int64_t)live > (int64_t)peak;
-}
-
 static void total_grows(struct format_totals *total, uint64_t size)
 {
     total->allocated_bytes += size;
     total->allocated_count++;
     total->live_bytes += size;
-    if (is_above(total->live_bytes, total->peak_bytes))
-        total->peak_bytes = total->live_bytes;
+    total->peak_bytes = max_of(total->peak_bytes, total->live_bytes);
 }
 
 static void total_falls(struct format_totals *total, uint64_t size, bool is_counted)
@@ -252,8 +238,7 @@ static void totals_grow(struct import *import, int device, uint64_t size)
     class->allocated_count++;
     class->live_bytes += size;
     class->live_count++;
-    if (is_above(class->live_bytes, class->peak_bytes))
-        class->peak_bytes = class->live_bytes;
+    class->peak_bytes = max_of(class->peak_bytes, class->live_bytes);
 }
 
 static void totals_fall(struct import *import, int device, uint64_t size, bool is_counted)
@@ -327,7 +312,7 @@ static void place_grows(struct import *import, uint32_t number, uint64_t size)
     if (high) {
         settle_place(place, high);
         high->live_bytes += size;
-        if (is_above(high->live_bytes, high->peak_bytes)) {
+        if (high->live_bytes > high->peak_bytes) {
             high->seq = import->seq;
             high->time_ns = import->now_ns;
         }
@@ -336,10 +321,8 @@ static void place_grows(struct import *import, uint32_t number, uint64_t size)
     place->allocated_count++;
     place->live_bytes += size;
     place->live_count++;
-    if (is_above(place->live_bytes, place->peak_bytes))
-        place->peak_bytes = place->live_bytes;
-    if (is_above(place->live_count, place->peak_count))
-        place->peak_count = place->live_count;
+    place->peak_bytes = max_of(place->peak_bytes, place->live_bytes);
+    place->peak_count = max_of(place->peak_count, place->live_count);
 }
 
 static void place_falls(struct import *import, uint32_t number, uint64_t size)
@@ -348,7 +331,7 @@ static void place_falls(struct import *import, uint32_t number, uint64_t size)
     struct format_high *high = import_high_of(import, place->device);
 
     if (high) {
-        if (is_above(high->live_bytes, high->peak_bytes)) {
+        if (high->live_bytes > high->peak_bytes) {
             high->number++;
             high->peak_bytes = high->live_bytes;
         }
@@ -502,13 +485,47 @@ void import_before(struct import *import, const struct import_block *block)
     import->known_before += block->size;
 }
 
+static void total_had(struct format_totals *total, uint64_t size)
+{
+    total->allocated_bytes += size;
+    total->allocated_count++;
+    total->live_bytes += size;
+    total->peak_bytes += size;
+}
+
+/* A block from before the record was live all the time: all figures up to now rise by its bytes. */
+static void count_before(struct import *import, int device, uint32_t number, uint64_t size)
+{
+    struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
+    struct format_high *high = &import->header.high[device];
+    struct format_place *place = &import->places[number];
+
+    total_had(&import->header.total, size);
+    total_had(&import->header.device[device], size);
+    class->allocated_bytes += size;
+    class->allocated_count++;
+    class->live_bytes += size;
+    class->live_count++;
+    class->peak_bytes += size;
+    settle_place(place, high);
+    high->live_bytes += size;
+    high->peak_bytes += size;
+    place->allocated_bytes += size;
+    place->allocated_count++;
+    place->live_bytes += size;
+    place->live_count++;
+    place->peak_bytes += size;
+    place->peak_count++;
+    place->at_peak_bytes += size;
+    place->at_peak_count++;
+}
+
 /* Frees a block whose birth is not in the record. */
 static void free_before(struct import *import, int device, uint64_t size)
 {
     uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
 
-    import->before[device].bytes += size;
-    import->before[device].count++;
+    count_before(import, device, place, size);
     import->counts.before++;
     import->header.lost.events_recycled++;
     import->header.lost.recycled_seq = FIRST_SEQ - 1;
@@ -585,7 +602,7 @@ static void import_find_holders(const struct import *import, struct format_oom *
         const struct format_place *place = &import->places[i];
         unsigned at = oom->holder_count;
 
-        if (place->device != oom->device || (int64_t)place->live_bytes <= 0)
+        if (place->device != oom->device || place->live_bytes == 0)
             continue;
         oom->other_bytes += place->live_bytes;
         while (at > 0 && oom->holder[at - 1].bytes < place->live_bytes)
@@ -701,41 +718,6 @@ void import_bad(struct import *import)
     import->header.lost.events_dropped++;
 }
 
-static void add_before(struct format_totals *total, const struct before *before)
-{
-    total->allocated_bytes += before->bytes;
-    total->allocated_count += before->count;
-    total->live_bytes += before->bytes;
-    total->peak_bytes += before->bytes;
-}
-
-static void settle_device(struct import *import, int device)
-{
-    const struct before *before = &import->before[device];
-    struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
-    struct format_high *high = &import->header.high[device];
-    struct format_place *place;
-
-    add_before(&import->header.total, before);
-    add_before(&import->header.device[device], before);
-    high->live_bytes += before->bytes;
-    high->peak_bytes += before->bytes;
-    class->allocated_bytes += before->bytes;
-    class->allocated_count += before->count;
-    class->live_bytes += before->bytes;
-    class->live_count += before->count;
-    class->peak_bytes += before->bytes;
-    place = &import->places[place_number(import, &(struct import_block){.device = device}, 0)];
-    place->allocated_bytes += before->bytes;
-    place->allocated_count += before->count;
-    place->live_bytes += before->bytes;
-    place->live_count += before->count;
-    place->peak_bytes += before->bytes;
-    place->peak_count += before->count;
-    place->at_peak_bytes += before->bytes;
-    place->at_peak_count += before->count;
-}
-
 static void write_lives(struct import *import)
 {
     for (size_t i = 0; i < import->live_count; i++) {
@@ -764,17 +746,13 @@ static void no_hints(struct format_totals *total)
     total->peak_hinted_bytes = total->peak_bytes;
 }
 
-/* All blocks from before the record are known now: all figures rise by their bytes. */
 static void finish_header(struct import *import)
 {
     struct format_header *header = &import->header;
 
-    for (int device = 0; device < (int)FORMAT_DEVICES_MAX; device++) {
-        if (import->before[device].count)
-            settle_device(import, device);
-        no_hints(&header->device[device]);
-    }
     no_hints(&header->total);
+    for (unsigned device = 0; device < FORMAT_DEVICES_MAX; device++)
+        no_hints(&header->device[device]);
     header->last_seq = import->seq;
     header->trace = header->lost.recycled_seq ? FORMAT_TRACE_RING : FORMAT_TRACE_FULL;
 }
