@@ -494,7 +494,7 @@ static void total_had(struct format_totals *total, uint64_t size)
 }
 
 /* A block from before the record was live all the time: all figures up to now rise by its bytes. */
-static void count_before(struct import *import, int device, uint32_t number, uint64_t size)
+static void import_count_before(struct import *import, int device, uint32_t number, uint64_t size)
 {
     struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
     struct format_high *high = &import->header.high[device];
@@ -525,7 +525,7 @@ static void free_before(struct import *import, int device, uint64_t size)
 {
     uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
 
-    count_before(import, device, place, size);
+    import_count_before(import, device, place, size);
     import->counts.before++;
     import->header.lost.events_recycled++;
     import->header.lost.recycled_seq = FIRST_SEQ - 1;
