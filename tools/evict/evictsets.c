@@ -48,14 +48,10 @@ void evictsets_done(struct evictsets *sets)
     *sets = (struct evictsets){0};
 }
 
-struct evict_check {
-    const struct format_evict *what;
-};
-
 static int evictsets_by_moved(const void *left, const void *right)
 {
-    const struct format_evict *a = ((const struct evict_check *)left)->what;
-    const struct format_evict *b = ((const struct evict_check *)right)->what;
+    const struct format_evict *a = *(const struct format_evict *const *)left;
+    const struct format_evict *b = *(const struct format_evict *const *)right;
 
     return vec_order(
             a->moved_in + a->moved_out, b->moved_in + b->moved_out, vec_order(a->step, b->step, 0));
@@ -64,13 +60,13 @@ static int evictsets_by_moved(const void *left, const void *right)
 const struct format_evict *evictsets_median(const struct evictsets_set *set)
 {
     size_t count = set->ended > set->warm_up ? set->ended - set->warm_up : 0;
-    struct evict_check *rows = vec_new(count, sizeof(*rows));
+    const struct format_evict **rows = vec_new(count, sizeof(const struct format_evict *));
 
     for (size_t i = 0; i < count; i++)
-        rows[i].what = &set->step[set->warm_up + i].what;
-    VEC_SORT(rows, count, evictsets_by_moved);
-    const struct format_evict *median = count ? rows[(count - 1) / 2].what : NULL;
-    free(rows);
+        rows[i] = &set->step[set->warm_up + i].what;
+    vec_sort((void *)rows, count, sizeof(const struct format_evict *), evictsets_by_moved);
+    const struct format_evict *median = count ? rows[(count - 1) / 2] : NULL;
+    free((void *)rows);
     return median;
 }
 

@@ -560,14 +560,10 @@ void swapsim_done(struct swapsim *sim)
     *sim = (struct swapsim){.count = 0};
 }
 
-struct evict_check {
-    const struct swapsim_step *step;
-};
-
 static int swapsim_by_moved(const void *left, const void *right)
 {
-    const struct swapsim_step *a = ((const struct evict_check *)left)->step;
-    const struct swapsim_step *b = ((const struct evict_check *)right)->step;
+    const struct swapsim_step *a = *(const struct swapsim_step *const *)left;
+    const struct swapsim_step *b = *(const struct swapsim_step *const *)right;
 
     return vec_order(
             a->moved_in + a->moved_out, b->moved_in + b->moved_out, vec_order(a->step, b->step, 0));
@@ -575,17 +571,16 @@ static int swapsim_by_moved(const void *left, const void *right)
 
 const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
 {
-    struct evict_check *rows = vec_new(set->count, sizeof(*rows));
-    const struct swapsim_step *median = NULL;
+    const struct swapsim_step **rows = vec_new(set->count, sizeof(const struct swapsim_step *));
     size_t count = 0;
 
     for (size_t i = 0; i < set->count; i++)
         if (set->steps[i].is_planned && !set->steps[i].is_running)
-            rows[count++].step = &set->steps[i];
-    size_t from = count > 1 ? 1 : 0;
-    VEC_SORT(rows + from, count - from, swapsim_by_moved);
-    if (count)
-        median = rows[from + (count - from - 1) / 2].step;
-    free(rows);
+            rows[count++] = &set->steps[i];
+    size_t from = count > 1;
+    vec_sort((void *)(rows + from), count - from, sizeof(const struct swapsim_step *),
+            swapsim_by_moved);
+    const struct swapsim_step *median = count ? rows[from + (count - from - 1) / 2] : NULL;
+    free((void *)rows);
     return median;
 }
