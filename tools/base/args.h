@@ -51,10 +51,7 @@ enum args_result {
     ARGS_BAD,  /* one line was printed on stderr */
 };
 
-/*
- * Fills the fields of `fields`; the remaining words, in order, go to words[0..*ret_count), which
- * has room for argc.
- */
+/* Fills `fields`; the remaining words, in order, go to words[0..*ret_count), with room for argc. */
 enum args_result args_parse(const struct args_spec *spec, int argc, char **argv, void *fields,
         char **words, int *ret_count);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * cmdexit.h - the exit codes of all commands of `kedge`, equal everywhere so that scripts can use
- * them.
- */
+/* cmdexit.h - the exit codes of all commands of `kedge`, equal everywhere, for scripts. */
 #ifndef KEDGE_TOOLS_CMDEXIT_H
 #define KEDGE_TOOLS_CMDEXIT_H
 

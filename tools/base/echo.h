@@ -32,10 +32,7 @@ struct echo_text {
 
 struct echo;
 
-/*
- * With `to_stderr` standard output goes to kedge's stderr. NULL: no pipes or no thread, errno says
- * why.
- */
+/* With `to_stderr` standard output goes to kedge's stderr. NULL with errno: no pipes, no thread. */
 struct echo *echo_begin(bool to_stderr);
 
 /* In the child, before the program. */
@@ -44,10 +41,7 @@ void echo_child(struct echo *echo);
 /* In the parent, after the fork. */
 void echo_parent(struct echo *echo);
 
-/*
- * Once no process of the program is left: returns each stream's output, which the caller frees.
- * Frees `echo`.
- */
+/* Once the program's processes are gone: frees `echo`; the caller frees each stream's output. */
 void echo_end(struct echo *echo, struct echo_text ret_text[static ECHO_STREAMS]);
 
 #endif

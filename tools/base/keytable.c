@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/base/keytable.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -147,6 +146,13 @@ uint32_t *keytable_find(const struct keytable *map, struct key key)
     return entry ? &entry->value : NULL;
 }
 
+uint32_t keytable_get(const struct keytable *map, struct key key, uint32_t without)
+{
+    const uint32_t *value = keytable_find(map, key);
+
+    return value ? *value : without;
+}
+
 void keytable_remove(struct keytable *map, struct key key)
 {
     uint32_t *link = map->chains ? chain_of(map, &key) : NULL;
@@ -171,6 +177,15 @@ uint32_t keytable_number(struct keytable *map, struct key key)
     return *keytable_at(map, key, map->count);
 }
 
+uint32_t keytable_number_new(struct keytable *map, struct key key, bool *ret_is_new)
+{
+    uint32_t before = map->count;
+    uint32_t number = keytable_number(map, key);
+
+    *ret_is_new = number == before;
+    return number;
+}
+
 size_t keytable_count(const struct keytable *map)
 {
     return map->count;
@@ -182,6 +197,22 @@ void keytable_done(struct keytable *map)
         free(map->part[i]);
     free(map->chain);
     *map = (struct keytable){0};
+}
+
+uint64_t *keytable_value(struct keytable_values *values, struct key key)
+{
+    uint32_t number = keytable_number(&values->numbers, key);
+
+    if (number == values->count)
+        VEC_PUSH(values->at, values->count, values->room) = 0;
+    return &values->at[number];
+}
+
+void keytable_values_done(struct keytable_values *values)
+{
+    keytable_done(&values->numbers);
+    free(values->at);
+    *values = (struct keytable_values){.count = 0};
 }
 
 struct key keytable_longer(struct key key, char byte)

@@ -14,6 +14,7 @@
 #ifndef KEDGE_TOOLS_KEYTABLE_H
 #define KEDGE_TOOLS_KEYTABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,28 +34,40 @@ struct keytable {
     uint32_t count;
 };
 
-/*
- * The value of `key`; a new entry starts with `initial`. Valid as long as the table, or until it is
- * removed.
- */
+/* The value of `key`; a new entry starts with `initial`. Valid until the entry is removed. */
 uint32_t *keytable_at(struct keytable *map, struct key key, uint32_t initial);
 
 /* The value of `key`, NULL if it is not in the table. */
 uint32_t *keytable_find(const struct keytable *map, struct key key);
 
+/* The value of `key`, or `without` if it is not in the table. */
+uint32_t keytable_get(const struct keytable *map, struct key key, uint32_t without);
+
 /* Removes `key`, if it is in the table. Not for a table that numbers its keys. */
 void keytable_remove(struct keytable *map, struct key key);
 
-/*
- * The number of `key`: 0 for the first queried key, 1 for the next. For a table that is otherwise
- * only read, by keytable_find.
- */
+/* The number of `key`: 0 for the first queried one, 1 for the next. The table is else only read. */
 uint32_t keytable_number(struct keytable *map, struct key key);
+
+/* The same; *ret_is_new: this is the first query for it. */
+uint32_t keytable_number_new(struct keytable *map, struct key key, bool *ret_is_new);
 
 /* The number of its entries. */
 size_t keytable_count(const struct keytable *map);
 
 void keytable_done(struct keytable *map);
+
+/* Values of 64 bits by key. {0} is empty. */
+struct keytable_values {
+    struct keytable numbers; /* key -> index in `at` */
+    uint64_t *at;
+    size_t count, room;
+};
+
+/* The value of `key`; a new one is 0. Valid until the next new one. */
+uint64_t *keytable_value(struct keytable_values *values, struct key key);
+
+void keytable_values_done(struct keytable_values *values);
 
 /* A key for a text: two independent hashes and the length. */
 struct key keytable_text(const char *text);

@@ -40,10 +40,7 @@ struct render_ink render_ink(FILE *out);
 /* Writes such a sequence to the stream, past the replacement of render_guard_messages. */
 void render_put(FILE *out, const char *ink);
 
-/*
- * A text with '?' for control characters and for invalid UTF-8, since names come from the watched
- * program.
- */
+/* A text with '?' for control characters and invalid UTF-8: names come from the watched program. */
 void render_text(FILE *out, const char *text);
 
 /* printf with such replacements, except for the newline at the format's end. */
@@ -103,21 +100,14 @@ struct json {
     unsigned skipped;                 /* open values that are not shown */
     unsigned depth;
     bool first; /* the next element needs no comma */
-    /*
-     * values this deep or deeper (1: in the outermost value) have no lines of their own; 0 = none
-     */
+    /* values so deep (1: in the outermost value) or deeper have no lines of their own; 0 = none */
     unsigned dense_from;
 };
 
-/*
- * In every JSON answer. Incremented when a key is renamed, removed, or changes its meaning; not for
- * a new key.
- */
+/* In every JSON answer. Incremented when a key goes or changes its meaning; not for a new key. */
 #define JSON_SCHEMA 1
 
-/*
- * Begins an answer: opens the outermost object and writes its schema. json_end(&json, '}') ends it.
- */
+/* Begins an answer: the outermost object, with its schema. json_end(&json, '}') ends it. */
 struct json json_open(FILE *out);
 
 /* The same in one line, for answers that follow each other. */
@@ -149,10 +139,7 @@ void progress_begin(const char *what);
 void progress_step(uint64_t done, uint64_t total); /* no effect without progress_begin */
 void progress_end(void);
 
-/*
- * The same for many pieces of work with lines of their own: until progress_end_all those print
- * nothing.
- */
+/* The same for many pieces of work, whose own lines are not printed until progress_end_all. */
 void progress_begin_all(const char *what);
 void progress_step_all(uint64_t done, uint64_t total);
 void progress_end_all(void);

@@ -29,10 +29,7 @@ struct rowread {
     const char *field; /* the field that was read last, or failed */
     char *error;       /* of ROWREAD_ERROR_MAX bytes */
     bool is_cut;       /* the last row, without a line end */
-    /*
-     * Called for a row with an error, with `error` filled: 0 skips the row. NULL: reading ends with
-     * the error.
-     */
+    /* called for a row with an error, in `error`: 0 skips the row; NULL: reading ends with it */
     int (*odd)(void *context, struct rowread *reader);
 };
 
@@ -44,10 +41,7 @@ struct rowread {
 int rowread_all(struct rowread *reader, FILE *in, int (*row)(void *context, struct rowread *reader),
         void *context);
 
-/*
- * The next field as a number in base 10 or 16 (0x or not), without a sign. False: it is no number,
- * or there is no field.
- */
+/* The next field as a number without a sign, in base 10 or 16 (0x or not). False: it is none. */
 bool rowread_uint(struct rowread *reader, unsigned base, uint64_t *ret);
 /* The next field unchanged, inside the row. False: there is no field. */
 bool rowread_text(struct rowread *reader, const char **ret_text, size_t *ret_length);

@@ -77,7 +77,6 @@ static int add_free(struct reader *reader, struct rowread *row, const struct lin
     VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){
             .time_us = line->time_us, .block = *known, .stream = stream, .is_free = true};
     *known = NO_BLOCK;
-    steps->free_count++;
     reader->bytes -= line->size;
     return 0;
 }
@@ -173,30 +172,20 @@ static int steps_add_line(struct reader *reader, struct rowread *row, const stru
     return line->is_free ? add_free(reader, row, line) : add_alloc(reader, row, line);
 }
 
+/* A log of RMM (`odd` is set) may have its first line anywhere, or none. */
 static int read_row(void *context, struct rowread *row)
 {
     struct reader *reader = context;
     struct line line = {.id_at = NULL};
+    bool is_rmm_head = strcmp(row->text, STEPS_RMM_HEAD) == 0;
 
-    if (row->line == 1) {
-        reader->is_rmm = strcmp(row->text, STEPS_RMM_HEAD) == 0;
-        if (!reader->is_rmm && strcmp(row->text, STEPS_HEAD) != 0)
+    if (row->odd ? is_rmm_head : row->line == 1) {
+        reader->is_rmm = is_rmm_head;
+        if (!is_rmm_head && strcmp(row->text, STEPS_HEAD) != 0)
             return rowread_fault(row, "the first line must be " STEPS_HEAD ", or " STEPS_RMM_HEAD);
         return 0;
     }
     int r = reader->is_rmm ? read_rmm_row(row, &line) : read_csv_row(row, &line);
-
-    return r < 0 ? r : steps_add_line(reader, row, &line);
-}
-
-static int read_any_row(void *context, struct rowread *row)
-{
-    struct reader *reader = context;
-    struct line line = {.id_at = NULL};
-
-    if (strcmp(row->text, STEPS_RMM_HEAD) == 0)
-        return 0;
-    int r = read_rmm_row(row, &line);
 
     return r < 0 ? r : steps_add_line(reader, row, &line);
 }
@@ -225,10 +214,9 @@ static int steps_pass_over(void *context, struct rowread *row)
     return 0;
 }
 
-static int read_rows(FILE *in, struct rowread *row, struct reader *reader,
-        int (*read)(void *context, struct rowread *row))
+static int read_rows(FILE *in, struct rowread *row, struct reader *reader)
 {
-    int r = rowread_all(row, in, read, reader);
+    int r = rowread_all(row, in, read_row, reader);
 
     if (r == 0 && reader->steps->alloc_count == 0
             && (!row->odd || reader->steps->failed_count == 0)) {
@@ -250,7 +238,7 @@ int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
     struct rowread row = {.name = name, .error = ret_steps->error};
 
     *ret_steps = (struct steps){0};
-    return read_rows(in, &row, &reader, read_row);
+    return read_rows(in, &row, &reader);
 }
 
 int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps)
@@ -261,7 +249,7 @@ int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps)
     int r;
 
     *ret_steps = (struct steps){0};
-    r = read_rows(in, &row, &reader, read_any_row);
+    r = read_rows(in, &row, &reader);
     if (r < 0 && r != -EINVAL)
         (void)snprintf(ret_steps->error, sizeof ret_steps->error, "%s", error);
     return r;
@@ -288,10 +276,7 @@ bool steps_is_rmm(const char *line)
     return false;
 }
 
-/*
- * A regular file: others may never end, or never begin. NULL with errno, EINVAL for another kind of
- * file.
- */
+/* NULL with errno; EINVAL for a file that is not regular: it may never end, or never begin. */
 static FILE *open_regular(const char *path)
 {
     struct stat status;

@@ -61,21 +61,15 @@ struct steps {
     size_t row_room, block_room, stream_room;
     struct steps_failure *failures;
     size_t failed_room;
-    size_t alloc_count, free_count, before_count, failed_count;
-    /*
-     * steps_read_rmm: invalid rows that were skipped, the first of them in `error`; lines that are
-     * no rows
-     */
+    size_t alloc_count, before_count, failed_count;
+    /* steps_read_rmm: invalid rows, which it skips, the first in `error`; lines that are no rows */
     size_t odd_count, other_count;
     bool is_cut; /* the last row was cut off */
     uint64_t peak_bytes;
     char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };
 
-/*
- * 0, or -errno with `error` filled: -EINVAL an invalid line or no regular file, else the read
- * error. Call steps_done in both cases.
- */
+/* 0, or -errno with `error` filled (-EINVAL: invalid line, no regular file). Then steps_done. */
 int steps_read(const char *path, struct steps *ret_steps);
 int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/base/vec.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,23 +82,54 @@ void vec_sort_by(
 
 int vec_by_number(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
+    return vec_order(*(const uint64_t *)a, *(const uint64_t *)b, 0);
 }
 
 int vec_by_u32(const void *a, const void *b)
 {
-    uint32_t x = *(const uint32_t *)a;
-    uint32_t y = *(const uint32_t *)b;
-
-    return (x > y) - (x < y);
+    return vec_order(*(const uint32_t *)a, *(const uint32_t *)b, 0);
 }
 
 int vec_by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+size_t vec_first_above(const uint32_t *list, size_t count, uint32_t limit)
+{
+    size_t low = 0;
+
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (list[middle] <= limit)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* Counted two slots further on: filling moves each start to its place. */
+struct vec_lists vec_lists_new(const uint32_t *of, size_t count, size_t lists)
+{
+    struct vec_lists out = {
+            .first = vec_new(lists + 2, sizeof(uint32_t)), .at = vec_new(count, sizeof(uint32_t))};
+
+    for (size_t i = 0; i < count; i++)
+        if (of[i] != UINT32_MAX)
+            out.first[of[i] + 2]++;
+    for (size_t i = 2; i < lists + 2; i++)
+        out.first[i] += out.first[i - 1];
+    for (size_t i = 0; i < count; i++)
+        if (of[i] != UINT32_MAX)
+            out.at[out.first[of[i] + 1]++] = (uint32_t)i;
+    return out;
+}
+
+void vec_lists_done(struct vec_lists *lists)
+{
+    free(lists->first);
+    free(lists->at);
 }
 
 char *vec_text(const char *text)

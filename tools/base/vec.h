@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Called by all of these when there is no memory. */
 _Noreturn void vec_out_of_memory(void);
@@ -45,6 +46,15 @@ struct vec_key {
 void vec_sort_by(
         void *base, size_t count, size_t size, const struct vec_key *keys, size_t key_count);
 
+/* Lists of ascending numbers: those of list i are at[first[i]] up to at[first[i + 1]]. */
+struct vec_lists {
+    uint32_t *first, *at;
+};
+
+/* `count` numbers, each in the list of[number], below `lists`; UINT32_MAX: in none. */
+struct vec_lists vec_lists_new(const uint32_t *of, size_t count, size_t lists);
+void vec_lists_done(struct vec_lists *lists);
+
 char *vec_text(const char *text);
 
 /* printf into allocated memory. */
@@ -64,12 +74,19 @@ char *vec_add_text(struct vec_texts *texts, char *text);
 bool vec_add_once(struct vec_texts *texts, char *text);
 void vec_free_texts(struct vec_texts *texts);
 
-/*
- * For vec_sort: uint64_t and uint32_t, ascending; elements that begin with a char *, by the text.
- */
+/* For vec_sort: uint64_t, uint32_t, ascending; elements that begin with a char *, by the text. */
 int vec_by_number(const void *a, const void *b);
 int vec_by_u32(const void *a, const void *b);
 int vec_by_text(const void *a, const void *b);
+
+/* For such functions: the order of two numbers, ascending; `then` if they are equal. */
+static inline int vec_order(uint64_t a, uint64_t b, int then)
+{
+    return a < b ? -1 : a > b ? 1 : then;
+}
+
+/* The position in an ascending list of the first number above `limit`; `count`: there is none. */
+size_t vec_first_above(const uint32_t *list, size_t count, uint32_t limit);
 
 #define VEC_SORT(base_, count_, compare_) vec_sort((base_), (count_), sizeof(*(base_)), (compare_))
 

@@ -33,9 +33,8 @@ struct align {
     uint32_t *partner;
     struct box box;
     int64_t edits_max;
-    int64_t *reach
-            /* furthest x per diagonal x - y, counted from -edits_max; valid if reached() says so */
-            [DIRECTIONS];
+    /* furthest x per diagonal x - y, counted from -edits_max; valid if reached() says so */
+    int64_t *reach[DIRECTIONS];
 };
 
 static int64_t width(const struct align *al)
@@ -65,10 +64,7 @@ static bool equal_at(const struct align *al, enum direction dir, int64_t x, int6
     return al->a[box->a_hi - 1 - x] == al->b[box->b_hi - 1 - y];
 }
 
-/*
- * The furthest x on diagonal k with `edits` edits: one step from a neighbour diagonal, then along
- * equal elements.
- */
+/* The furthest x on diagonal k: one step from a neighbour diagonal, then along equal elements. */
 static int64_t align_extend(const struct align *al, enum direction dir, int64_t edits, int64_t k)
 {
     int64_t x = 0;

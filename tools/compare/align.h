@@ -24,9 +24,7 @@
 #define ALIGN_STEPS_MAX (UINT64_C(1) << 26)
 #define ALIGN_NONE      UINT32_MAX
 
-/*
- * partner[i] = the index in `b` of the partner of a[i], or ALIGN_NONE. Indices in `partner` ascend.
- */
+/* partner[i] = the index in `b` of the partner of a[i], or ALIGN_NONE. These indices ascend. */
 void align_sequences(const uint32_t *a, uint32_t a_count, const uint32_t *b, uint32_t b_count,
         uint32_t *partner);
 

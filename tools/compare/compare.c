@@ -8,18 +8,12 @@
 #include "tools/base/vec.h"
 #include "tools/compare/align.h"
 
-/* The blocks of one run, grouped by anchor instance and in the order of birth. */
-struct lists {
-    uint32_t *blocks;
-    uint32_t *first; /* per anchor; [anchor_count] = all */
-};
-
 struct work {
     const struct compare_side *good, *bad;
-    struct lists good_lists, bad_lists;
-    uint32_t *partner;                  /* good block -> bad block, ALIGN_NONE */
-    bool *taken;                        /* bad block has a partner */
-    uint64_t *good_python, *bad_python; /* per stack; NULL: one of the runs has no Python */
+    struct vec_lists good_lists, bad_lists; /* blocks by anchor instance, in the order of birth */
+    uint32_t *partner;                      /* good block -> bad block, ALIGN_NONE */
+    bool *taken;                            /* bad block has a partner */
+    uint64_t *good_python, *bad_python;     /* per stack; NULL: one of the runs has no Python */
     struct keytable tokens;
     struct compare *out;
 };
@@ -38,25 +32,15 @@ static bool takes_part(const struct compare_side *side, const struct trace_block
     return block->born >= side->window.first && block->born < side->window.last;
 }
 
-static struct lists compare_make_lists(const struct compare_side *side)
+static struct vec_lists list_by_anchor(const struct compare_side *side)
 {
     const struct trace *trace = side->trace;
-    struct lists lists = {
-            .blocks = vec_new(trace->block_count, sizeof(uint32_t)),
-            .first = vec_new(trace->anchor_count + 2, sizeof(uint32_t)),
-    };
+    uint32_t *anchors = vec_new(trace->block_count, sizeof(*anchors));
 
-    /* Counted one slot further on: filling moves each start to its place. */
-    for (size_t i = 0; i < trace->block_count; i++) {
-        if (takes_part(side, &trace->blocks[i]))
-            lists.first[trace->blocks[i].anchor + 2]++;
-    }
-    for (size_t a = 2; a <= trace->anchor_count; a++)
-        lists.first[a] += lists.first[a - 1];
-    for (size_t i = 0; i < trace->block_count; i++) {
-        if (takes_part(side, &trace->blocks[i]))
-            lists.blocks[lists.first[trace->blocks[i].anchor + 1]++] = (uint32_t)i;
-    }
+    for (size_t i = 0; i < trace->block_count; i++)
+        anchors[i] = takes_part(side, &trace->blocks[i]) ? trace->blocks[i].anchor : TRACE_NONE;
+    struct vec_lists lists = vec_lists_new(anchors, trace->block_count, trace->anchor_count);
+    free(anchors);
     return lists;
 }
 
@@ -161,10 +145,7 @@ static bool dies_inside(const struct trace *trace, const struct trace_block *blo
     return block->died != TRACE_NEVER && block->died < trace->anchors[block->anchor].exit;
 }
 
-/*
- * The instance around the bad block that corresponds to `of`, an instance around the good one;
- * TRACE_NONE if there is none.
- */
+/* The instance around the bad block that corresponds to `of` around the good one; TRACE_NONE. */
 static uint32_t counterpart(const struct work *work, uint32_t of, uint32_t bad_anchor)
 {
     const struct trace_anchor *want = &work->good->trace->anchors[of];
@@ -262,9 +243,9 @@ static struct table table_of(const struct work *work, uint32_t good_anchor, uint
     const uint32_t *bf = work->bad_lists.first;
 
     return (struct table){
-            .good = work->good_lists.blocks + gf[good_anchor],
+            .good = work->good_lists.at + gf[good_anchor],
             .good_count = gf[good_anchor + 1] - gf[good_anchor],
-            .bad = work->bad_lists.blocks + bf[bad_anchor],
+            .bad = work->bad_lists.at + bf[bad_anchor],
             .bad_count = bf[bad_anchor + 1] - bf[bad_anchor],
     };
 }
@@ -296,13 +277,6 @@ static struct key anchor_key(const struct trace_anchor *anchor)
     return key;
 }
 
-static void count_lone(uint64_t *count, uint32_t *first, uint32_t anchor)
-{
-    if (*count == 0)
-        *first = anchor;
-    (*count)++;
-}
-
 static void compare_anchors(struct work *work)
 {
     const struct trace *good = work->good->trace;
@@ -320,7 +294,8 @@ static void compare_anchors(struct work *work)
             continue;
         }
         struct table table = table_of(work, 0, (uint32_t)i);
-        count_lone(&work->out->anchors_lone_bad, &work->out->lone_bad_anchor, (uint32_t)i);
+        if (work->out->anchors_lone_bad++ == 0)
+            work->out->lone_bad_anchor = (uint32_t)i;
         for (uint32_t k = 0; k < table.bad_count; k++) {
             trace_sum_add(&work->out->lone_bad, bad->blocks[table.bad[k]].size);
             judge_extra(work, table.bad[k]);
@@ -330,7 +305,8 @@ static void compare_anchors(struct work *work)
         if (met[i])
             continue;
         struct table table = table_of(work, (uint32_t)i, 0);
-        count_lone(&work->out->anchors_lone_good, &work->out->lone_good_anchor, (uint32_t)i);
+        if (work->out->anchors_lone_good++ == 0)
+            work->out->lone_good_anchor = (uint32_t)i;
         table.bad_count = 0;
         judge_lone(work, &table);
     }
@@ -365,8 +341,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     struct compare out = {.lone_good_anchor = TRACE_NONE, .lone_bad_anchor = TRACE_NONE};
     struct work work = {.good = good, .bad = bad, .out = &out};
 
-    work.good_lists = compare_make_lists(good);
-    work.bad_lists = compare_make_lists(bad);
+    work.good_lists = list_by_anchor(good);
+    work.bad_lists = list_by_anchor(bad);
     work.partner = vec_new(good->trace->block_count, sizeof(*work.partner));
     work.taken = vec_new(bad->trace->block_count, sizeof(*work.taken));
     for (size_t i = 0; i < good->trace->block_count; i++)
@@ -380,10 +356,8 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     compare_anchors(&work);
     free(work.good_python);
     free(work.bad_python);
-    free(work.good_lists.blocks);
-    free(work.good_lists.first);
-    free(work.bad_lists.blocks);
-    free(work.bad_lists.first);
+    vec_lists_done(&work.good_lists);
+    vec_lists_done(&work.bad_lists);
     free(work.partner);
     free(work.taken);
     keytable_done(&work.tokens);

@@ -30,10 +30,7 @@
 #include "tools/trace/model.h"
 #include "tools/trace/trace.h"
 
-/*
- * A block of the bad run that the good run had freed by the exit of `anchor` (an instance of the
- * bad run).
- */
+/* A block of the bad run that the good run had freed by the exit of `anchor` (of the bad run). */
 struct compare_late {
     uint32_t good, bad;
     uint32_t anchor;

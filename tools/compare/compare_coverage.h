@@ -18,10 +18,7 @@
 #include "tools/base/render.h"
 #include "tools/compare/compare.h"
 
-/*
- * Less than half of the run's allocations were compared: then findings are partial, and "nothing"
- * is unknown.
- */
+/* Less than half of the allocations were compared: findings are partial, "nothing" is unknown. */
 bool compare_coverage_is_little(const struct compare *compare);
 
 /* True if little was compared and nothing was found: whether there are late frees is unknown. */
@@ -34,10 +31,7 @@ bool compare_coverage_is_unknown(const struct compare *compare);
 void compare_coverage_print(FILE *out, const struct compare *compare, const struct trace *good,
         const struct trace *bad);
 
-/*
- * The same as keys: allocations, allocated_bytes, looked_at ..., advice (null if enough was
- * compared).
- */
+/* As keys: allocations, allocated_bytes, looked_at ..., advice (null if enough was compared). */
 void compare_coverage_json(struct json *json, const struct compare *compare,
         const struct trace *good, const struct trace *bad);
 

@@ -52,10 +52,9 @@ static int compare_groups(const void *a, const void *b)
     const struct group *x = a;
     const struct group *y = b;
 
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
     int r = strcmp(x->site, y->site);
-    return r ? r : (x->stack > y->stack) - (x->stack < y->stack);
+
+    return vec_order(y->bytes, x->bytes, r ? r : vec_order(x->stack, y->stack, 0));
 }
 
 /* Sorts the numbers and removes duplicates; returns the new count. */

@@ -74,17 +74,7 @@ static char *call_text(const struct cap_hint *c)
             render_bytes(c->fit.other).text, render_bytes(c->fit.room).text);
 }
 
-static char *few_text(const struct cap_hint *c)
-{
-    return vec_format("the program states %zu step%s (%s) in this run: %d at least tell what is "
-                      "moved in each",
-            c->steps.count, render_s(c->steps.count), c->steps.family, CAP_FIT_STEPS_MIN);
-}
-
-/*
- * " (1.00 GiB not all their uses may have been seen; ...)": why blocks must stay; "" if there are
- * none.
- */
+/* " (1.00 GiB: no stack was recorded; ...)": why blocks must stay; "" if there are none. */
 static char *stays_text(const struct cap_fit *fit)
 {
     char *text = vec_text("");
@@ -97,9 +87,7 @@ static char *stays_text(const struct cap_fit *fit)
         free(text);
         text = longer;
     }
-    if (!*text)
-        return text;
-    char *whole = vec_format("%s)", text);
+    char *whole = vec_format("%s%s", text, *text ? ")" : "");
     free(text);
     return whole;
 }
@@ -127,7 +115,10 @@ static char *no_text(const struct cap_hint *c)
         return text;
     }
     case CAP_FIT_FEW_STEPS:
-        return few_text(c);
+        return vec_format(
+                "the program states %zu step%s (%s) in this run: %d at least tell what is moved "
+                "in each",
+                c->steps.count, render_s(c->steps.count), c->steps.family, CAP_FIT_STEPS_MIN);
     case CAP_FIT_MIXED_STEPS:
         return vec_format("no hint can name the begin of the steps (%s) and nothing else: they "
                           "have to be ranges of one name",

@@ -7,25 +7,13 @@
 #include "tools/base/vec.h"
 #include "tools/patterns/patterns.h"
 #include "tools/suggest/suggest_cover.h"
-#include "tools/symbols/title.h"
 
 /* ---- classes ---- */
 
 /* The first begin of a step after the block's birth. */
 static size_t first_begin(const struct cap_sites_job *job, const struct trace_block *block)
 {
-    size_t lo = 0;
-    size_t hi = job->begin_count;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (job->begins[mid] <= block->born)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return vec_first_above(job->begins, job->begin_count, block->born);
 }
 
 static bool lives_through(
@@ -51,12 +39,6 @@ static bool *find_used(const struct cap_sites_job *job)
     return used;
 }
 
-/* The call site of a block: the native one, else its Python stack. */
-static struct key asked_at(const struct trace *trace, const struct trace_block *block)
-{
-    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
-}
-
 static enum cap_sites_class class_of_seen(
         const struct cap_sites_job *job, const struct trace_block *block, bool is_used)
 {
@@ -80,7 +62,7 @@ static enum cap_sites_class classify(const struct cap_sites_job *job,
         return CAP_SITES_SMALL;
     if (sitekey_list(job->trace, block, keys) == 0)
         return CAP_SITES_UNPLACED;
-    if (keytable_find(shared, asked_at(job->trace, block)))
+    if (keytable_find(shared, sitekey_place(job->trace, block)))
         return CAP_SITES_SHARED;
     if (patterns_doubt_of(block) != PATTERNS_DOUBTS)
         return CAP_SITES_UNSEEN;
@@ -95,7 +77,7 @@ static void classify_all(const struct cap_sites_job *job, struct cap_sites *site
 
     for (size_t i = 0; i < trace->block_count; i++)
         if (trace->blocks[i].shared || patterns_doubt_of(&trace->blocks[i]) == PATTERNS_SHOWN)
-            (void)keytable_at(&shared, asked_at(trace, &trace->blocks[i]), 0);
+            (void)keytable_at(&shared, sitekey_place(trace, &trace->blocks[i]), 0);
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         enum cap_sites_class what = classify(job, block, &shared, used[i]);
@@ -189,25 +171,19 @@ static bool has_wanted(const struct search *s, size_t origin)
     return false;
 }
 
-static struct key site_key(const struct sitekey *key)
-{
-    return (struct key){key->key, key->frame != NULL, 0};
-}
-
 static void add_call_site(struct search *s, const struct sitekey *key)
 {
-    uint32_t *number = keytable_at(&s->numbers, site_key(key), TRACE_NONE);
+    bool is_new;
 
-    if (*number != TRACE_NONE)
-        return;
-    *number = (uint32_t)s->found_count;
-    VEC_PUSH(s->found, s->found_count, s->found_room) = (struct site){.key = *key};
+    (void)keytable_number_new(&s->numbers, sitekey_key(key), &is_new);
+    if (is_new)
+        VEC_PUSH(s->found, s->found_count, s->found_room) = (struct site){.key = *key};
 }
 
 /* Adds the origin to a call site of wanted blocks. */
 static void add_origin(struct search *s, const struct sitekey *key, size_t origin)
 {
-    const uint32_t *number = keytable_find(&s->numbers, site_key(key));
+    const uint32_t *number = keytable_find(&s->numbers, sitekey_key(key));
     struct site *site = number && s->found ? &s->found[*number] : NULL;
 
     if (site)
@@ -238,28 +214,10 @@ static int cap_sites_by_size(const void *a, const void *b)
     const struct elem *x = a;
     const struct elem *y = b;
 
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
+    return vec_order(x->size, y->size, vec_order(x->block, y->block, 0));
 }
 
-/*
- * Python without a line first, then with one, the program's before others', then native; all sizes
- * before some.
- */
-static uint32_t rank_of(const struct sitekey *key, bool has_sizes)
-{
-    uint32_t rank = 4;
-
-    if (key->frame)
-        rank = (title_is_program(key->frame->function, key->frame->file) ? 0u : 2u) + key->has_line;
-    return 2 * rank + (has_sizes ? 1 : 0);
-}
-
-/*
- * The blocks from `first` to before `end` have sizes that all may match: a pick, if it contains
- * wanted blocks.
- */
+/* All sizes from `first` to before `end` may match: a pick, if it contains wanted blocks. */
 static void add_pick(struct search *s, const struct site *site, size_t first, size_t end)
 {
     bool is_all = first == 0 && end == s->elem_count;
@@ -268,7 +226,7 @@ static void add_pick(struct search *s, const struct site *site, size_t first, si
             .size_hi = is_all ? UINT64_MAX : s->elems[end - 1].size,
             .stack = TRACE_NONE};
     struct suggest_cover_set set = {
-            .first = (uint32_t)s->item_count, .rank = rank_of(&site->key, !is_all)};
+            .first = (uint32_t)s->item_count, .rank = 2 * sitekey_rank(&site->key) + !is_all};
     uint32_t earliest = TRACE_NONE;
 
     for (size_t i = first; i < end; i++) {
@@ -330,11 +288,10 @@ static int cap_sites_most_first(const void *a, const void *b)
     const struct cap_sites_pick *x = a;
     const struct cap_sites_pick *y = b;
 
-    if (x->sum.bytes != y->sum.bytes)
-        return x->sum.bytes > y->sum.bytes ? -1 : 1;
-    if (x->stack != y->stack) /* in the order in which they came: keys differ from build to build */
-        return x->stack > y->stack ? 1 : -1;
-    return (x->key.key > y->key.key) - (x->key.key < y->key.key);
+    /* stacks are in the order in which they came: keys differ from build to build */
+    int order = vec_order(x->stack, y->stack, vec_order(x->key.key, y->key.key, 0));
+
+    return vec_order(y->sum.bytes, x->sum.bytes, order);
 }
 
 static void choose_picks(struct search *s)

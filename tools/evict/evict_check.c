@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/evict/evict_check.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "tools/base/keytable.h"
@@ -18,10 +17,15 @@ struct work {
     bool *stays;        /* per block */
 };
 
+static bool evict_check_is_of(const struct read_evict *told, uint32_t rule, int device)
+{
+    return (uint32_t)told->rule == rule && told->what.device == device;
+}
+
 static uint64_t first_told(const struct read_capture *capture, uint32_t rule, int device)
 {
     for (size_t i = 0; i < capture->evict_count; i++)
-        if ((uint32_t)capture->evict[i].rule == rule && capture->evict[i].what.device == device)
+        if (evict_check_is_of(&capture->evict[i], rule, device))
             return capture->evict[i].what.step; /* they are in order */
     return 0;
 }
@@ -37,8 +41,7 @@ static uint64_t told_cap(
     for (size_t i = 0; i < capture->evict_count; i++) {
         const struct read_evict *told = &capture->evict[i];
 
-        if ((uint32_t)told->rule != rule || told->what.device != device
-                || (is_known && told->what.step > step))
+        if (!evict_check_is_of(told, rule, device) || (is_known && told->what.step > step))
             continue;
         cap = told->what.cap;
         is_known = true;
@@ -94,8 +97,7 @@ static const struct read_evict *find_told(
     for (size_t i = 0; i < capture->evict_count; i++) {
         const struct read_evict *told = &capture->evict[i];
 
-        if ((uint32_t)told->rule == set->rule && told->what.device == set->device
-                && told->what.step == step)
+        if (evict_check_is_of(told, set->rule, set->device) && told->what.step == step)
             return told;
     }
     return NULL;

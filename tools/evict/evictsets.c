@@ -48,32 +48,25 @@ void evictsets_done(struct evictsets *sets)
     *sets = (struct evictsets){0};
 }
 
-struct evict_check {
-    const struct format_evict *what;
-};
-
 static int evictsets_by_moved(const void *left, const void *right)
 {
-    const struct format_evict *a = ((const struct evict_check *)left)->what;
-    const struct format_evict *b = ((const struct evict_check *)right)->what;
-    uint64_t moved_a = a->moved_in + a->moved_out;
-    uint64_t moved_b = b->moved_in + b->moved_out;
+    const struct format_evict *a = *(const struct format_evict *const *)left;
+    const struct format_evict *b = *(const struct format_evict *const *)right;
 
-    if (moved_a != moved_b)
-        return moved_a < moved_b ? -1 : 1;
-    return a->step < b->step ? -1 : a->step > b->step;
+    return vec_order(
+            a->moved_in + a->moved_out, b->moved_in + b->moved_out, vec_order(a->step, b->step, 0));
 }
 
 const struct format_evict *evictsets_median(const struct evictsets_set *set)
 {
     size_t count = set->ended > set->warm_up ? set->ended - set->warm_up : 0;
-    struct evict_check *rows = vec_new(count, sizeof(*rows));
+    const struct format_evict **rows = vec_new(count, sizeof(const struct format_evict *));
 
     for (size_t i = 0; i < count; i++)
-        rows[i].what = &set->step[set->warm_up + i].what;
-    VEC_SORT(rows, count, evictsets_by_moved);
-    const struct format_evict *median = count ? rows[(count - 1) / 2].what : NULL;
-    free(rows);
+        rows[i] = &set->step[set->warm_up + i].what;
+    vec_sort((void *)rows, count, sizeof(const struct format_evict *), evictsets_by_moved);
+    const struct format_evict *median = count ? rows[(count - 1) / 2] : NULL;
+    free((void *)rows);
     return median;
 }
 
@@ -93,8 +86,7 @@ struct format_evict evictsets_sum(const struct evictsets_set *set)
         sum.layout_ns += what->layout_ns;
         sum.evict_ns += what->evict_ns;
         sum.stall_ns += what->stall_ns;
-        if (what->in_bytes_high > sum.in_bytes_high)
-            sum.in_bytes_high = what->in_bytes_high;
+        sum.in_bytes_high = max_of(sum.in_bytes_high, what->in_bytes_high);
     }
     return sum;
 }
@@ -141,32 +133,32 @@ const char *evictsets_label(const struct evictsets_set *set, size_t number)
 
 /* ---- blocks that stay ---- */
 
+static const struct {
+    const char *word, *text;
+} whys[FORMAT_KEPT_COUNT] = {
+        [FORMAT_KEPT_NONE] = {"unknown", "for a reason that this kedge does not know"},
+        [FORMAT_KEPT_GRAPH] = {"graph", "named by a graph"},
+        [FORMAT_KEPT_SHOWN] = {"shown", "shown to another process or library"},
+        [FORMAT_KEPT_REGISTERED] = {"registered", "registered with NCCL"},
+        [FORMAT_KEPT_POINTER] = {"pointer", "pointed to from data on the device"},
+        [FORMAT_KEPT_UNTOLD] = {"untold_launch",
+                "live at a launch whose parameters the driver does not tell"},
+        [FORMAT_KEPT_HINT] = {"pin", "held by a pin hint"},
+        [FORMAT_KEPT_HOST] = {"host_memory", "no host memory for the content"},
+        [FORMAT_KEPT_DRIVER] = {"driver", "refused by the driver"},
+        [FORMAT_KEPT_UNUSED] = {"unused",
+                "named by no call in the step that was learnt (while there is room)"},
+        [FORMAT_KEPT_NEEDED] = {"needed", "named by a call after its release, and brought back"},
+};
+
 const char *evictsets_why_text(enum format_kept_why why)
 {
-    static const char *const texts[FORMAT_KEPT_COUNT] = {
-            [FORMAT_KEPT_NONE] = "for a reason that this kedge does not know",
-            [FORMAT_KEPT_GRAPH] = "named by a graph",
-            [FORMAT_KEPT_SHOWN] = "shown to another process or library",
-            [FORMAT_KEPT_REGISTERED] = "registered with NCCL",
-            [FORMAT_KEPT_POINTER] = "pointed to from data on the device",
-            [FORMAT_KEPT_UNTOLD] = "live at a launch whose parameters the driver does not tell",
-            [FORMAT_KEPT_HINT] = "held by a pin hint",
-            [FORMAT_KEPT_HOST] = "no host memory for the content",
-            [FORMAT_KEPT_DRIVER] = "refused by the driver",
-            [FORMAT_KEPT_UNUSED] =
-                    "named by no call in the step that was learnt (while there is room)",
-            [FORMAT_KEPT_NEEDED] = "named by a call after its release, and brought back",
-    };
-
-    return texts[why];
+    return whys[why].text;
 }
 
 const char *evictsets_why_word(enum format_kept_why why)
 {
-    static const char *const words[FORMAT_KEPT_COUNT] = {"unknown", "graph", "shown", "registered",
-            "pointer", "untold_launch", "pin", "host_memory", "driver", "unused", "needed"};
-
-    return words[why];
+    return whys[why].word;
 }
 
 static int evictsets_largest_first(const void *left, const void *right)
@@ -174,11 +166,9 @@ static int evictsets_largest_first(const void *left, const void *right)
     const struct evictsets_kept *a = left;
     const struct evictsets_kept *b = right;
 
-    if (a->sum.bytes != b->sum.bytes)
-        return a->sum.bytes > b->sum.bytes ? -1 : 1;
-    if (a->why != b->why)
-        return a->why < b->why ? -1 : 1;
-    return (a->stack > b->stack) - (a->stack < b->stack);
+    int order = vec_order(a->why, b->why, vec_order(a->stack, b->stack, 0));
+
+    return vec_order(b->sum.bytes, a->sum.bytes, order);
 }
 
 struct evictsets_kept *evictsets_group_kept(

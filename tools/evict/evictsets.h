@@ -38,9 +38,7 @@ struct evictsets_kept {
 struct evictsets evictsets_find(const struct read_capture *capture);
 void evictsets_done(struct evictsets *sets);
 
-/*
- * The median step by bytes moved, of those that used an order and have ended; NULL: there is none.
- */
+/* The median step by moved bytes, of those that used an order and have ended; NULL: none. */
 const struct format_evict *evictsets_median(const struct evictsets_set *set);
 
 /* The bytes and time of all its steps; the most that was in at once. Other members are 0. */

@@ -72,13 +72,9 @@ static int by_call(const void *a, const void *b)
     const struct trace_use *x = a;
     const struct trace_use *y = b;
 
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    if (x->time_ns != y->time_ns)
-        return x->time_ns < y->time_ns ? -1 : 1;
-    if (x->thread != y->thread)
-        return x->thread < y->thread ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
+    int order = vec_order(x->thread, y->thread, vec_order(x->block, y->block, 0));
+
+    return vec_order(x->at, y->at, vec_order(x->time_ns, y->time_ns, order));
 }
 
 static bool is_one_call(const struct trace_use *a, const struct trace_use *b)
@@ -375,10 +371,7 @@ static void swapsim_end_step(struct run *run, uint32_t number, uint64_t time_ns,
     VEC_PUSH(set->steps, set->count, set->room) = player->now;
 }
 
-/*
- * The first whole step is over: blocks that are in and were not named in it stay in. Blocks that
- * are out were not used.
- */
+/* The first whole step is over: blocks that are in and were not named in it stay in. */
 static void swapsim_keep_unused(struct run *run, uint32_t number)
 {
     struct player *player = &run->players[number];
@@ -393,20 +386,14 @@ static void swapsim_keep_unused(struct run *run, uint32_t number)
     }
 }
 
-static bool keeps_unused(const struct run *run, uint32_t number)
-{
-    const struct rule *rule = &run->job->rules[run->out->sets[number].rule];
-
-    return rule->mode != HINT_SHADOW && rule->evict.policy != RULE_POLICY_CPU;
-}
-
 static int begin_step(struct run *run, uint32_t number, uint64_t time_ns)
 {
+    const struct rule *rule = &run->job->rules[run->out->sets[number].rule];
     struct player *player = &run->players[number];
     struct swapsim_step before = player->now;
 
     swapsim_end_step(run, number, time_ns, false);
-    if (before.step == 1 && keeps_unused(run, number))
+    if (before.step == 1 && rule->mode != HINT_SHADOW && rule->evict.policy != RULE_POLICY_CPU)
         swapsim_keep_unused(run, number);
     evict_step(player->evict);
     player->now = (struct swapsim_step){.step = before.step + 1,
@@ -573,35 +560,27 @@ void swapsim_done(struct swapsim *sim)
     *sim = (struct swapsim){.count = 0};
 }
 
-struct evict_check {
-    const struct swapsim_step *step;
-};
-
 static int swapsim_by_moved(const void *left, const void *right)
 {
-    const struct swapsim_step *a = ((const struct evict_check *)left)->step;
-    const struct swapsim_step *b = ((const struct evict_check *)right)->step;
-    uint64_t moved_a = a->moved_in + a->moved_out;
-    uint64_t moved_b = b->moved_in + b->moved_out;
+    const struct swapsim_step *a = *(const struct swapsim_step *const *)left;
+    const struct swapsim_step *b = *(const struct swapsim_step *const *)right;
 
-    if (moved_a != moved_b)
-        return moved_a < moved_b ? -1 : 1;
-    return (a->step > b->step) - (a->step < b->step);
+    return vec_order(
+            a->moved_in + a->moved_out, b->moved_in + b->moved_out, vec_order(a->step, b->step, 0));
 }
 
 const struct swapsim_step *swapsim_median(const struct swapsim_set *set)
 {
-    struct evict_check *rows = vec_new(set->count, sizeof(*rows));
-    const struct swapsim_step *median = NULL;
+    const struct swapsim_step **rows = vec_new(set->count, sizeof(const struct swapsim_step *));
     size_t count = 0;
 
     for (size_t i = 0; i < set->count; i++)
         if (set->steps[i].is_planned && !set->steps[i].is_running)
-            rows[count++].step = &set->steps[i];
-    size_t from = count > 1 ? 1 : 0;
-    VEC_SORT(rows + from, count - from, swapsim_by_moved);
-    if (count)
-        median = rows[from + (count - from - 1) / 2].step;
-    free(rows);
+            rows[count++] = &set->steps[i];
+    size_t from = count > 1;
+    vec_sort((void *)(rows + from), count - from, sizeof(const struct swapsim_step *),
+            swapsim_by_moved);
+    const struct swapsim_step *median = count ? rows[from + (count - from - 1) / 2] : NULL;
+    free((void *)rows);
     return median;
 }

@@ -80,18 +80,12 @@ struct swapsim_set {
 struct swapsim {
     struct swapsim_set *sets;
     size_t count, room;
-    /*
-     * per event, and one more after the last: the most bytes in at once since the event before, of
-     * all sets
-     */
+    /* per event, and one more: the most bytes of all sets in at once since the event before */
     uint64_t *in_most;
     uint32_t *rule_of; /* per block: the evict hint of its set, TRACE_NONE */
 };
 
-/*
- * 0, or -errno: of hint_new; -ENOMEM; -ENODATA: a cap is not in bytes, and there is no `cap`. Call
- * swapsim_done in any case.
- */
+/* 0, or -errno (-ENODATA: a cap is not in bytes, and there is no `cap`). Then swapsim_done, too. */
 int swapsim_run(const struct swapsim_job *job, struct swapsim *ret_sim);
 void swapsim_done(struct swapsim *sim);
 

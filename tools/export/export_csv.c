@@ -8,17 +8,13 @@
 #include "tools/base/steps.h"
 #include "tools/output/ours.h"
 
-/*
- * Numbered from 1 in order of appearance; 0 is the legacy stream, or none. Two threads' default
- * streams are two.
- */
+/* From 1 in order of appearance; 0: legacy, or none. Two threads' default streams are two. */
 static uint64_t export_csv_number_of(
         struct keytable *streams, const struct trace *trace, const struct trace_event *event)
 {
     uint64_t stream = trace_stream(trace, event);
-    uint64_t handle = stream & ((UINT64_C(1) << FORMAT_STREAM_NUMBER_SHIFT) - 1);
 
-    if (!event->by_stream || handle == 0)
+    if (!event->by_stream || format_stream(stream, 0) == 0)
         return 0;
     return keytable_number(streams, (struct key){stream, 0, 0}) + UINT64_C(1);
 }

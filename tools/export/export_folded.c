@@ -11,14 +11,10 @@
 #include "tools/base/vec.h"
 #include "tools/output/ours.h"
 
-/*
- * The format has no escapes: a semicolon ends a call, the end of the line a stack. render_text
- * replaces line ends.
- */
+/* No escapes: a semicolon ends a call, a line end the stack. render_text replaces line ends. */
 static void print_call(FILE *out, const struct symbols_line *line)
 {
-    const char *file = line->file ? line->file : line->module;
-    const char *base = filename_of(file);
+    const char *base = filename_of(symbols_line_file(line));
     char *text;
 
     if (line->file && line->line)

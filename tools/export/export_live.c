@@ -33,25 +33,7 @@ void export_live_set(struct export_live *live, size_t place, bool is_taken)
     }
 }
 
-/* The last set place below a word of this level. */
-static size_t export_live_last(const struct export_live *live, unsigned level, size_t word)
-{
-    for (;; level--) {
-        word = word * 64 + 63 - (unsigned)__builtin_clzll(live->level[level][word]);
-        if (level == 0)
-            return word;
-    }
-}
-
-static size_t export_live_first(const struct export_live *live, unsigned level, size_t word)
-{
-    for (;; level--) {
-        word = word * 64 + (unsigned)__builtin_ctzll(live->level[level][word]);
-        if (level == 0)
-            return word;
-    }
-}
-
+/* Up to the level that has a nearer place, then down to it. */
 size_t export_live_before(const struct export_live *live, size_t place)
 {
     for (unsigned i = 0; i < EXPORT_LIVE_LEVELS; i++) {
@@ -59,11 +41,13 @@ size_t export_live_before(const struct export_live *live, size_t place)
         uint64_t below = (UINT64_C(1) << (place % 64)) - 1;
         uint64_t bits = word < live->words[i] ? live->level[i][word] & below : 0;
 
-        if (bits) {
-            word = word * 64 + 63 - (unsigned)__builtin_clzll(bits);
-            return i == 0 ? word : export_live_last(live, i - 1, word);
-        }
         place = word;
+        if (!bits)
+            continue;
+        place = word * 64 + 63 - (unsigned)__builtin_clzll(bits);
+        while (i-- > 0)
+            place = place * 64 + 63 - (unsigned)__builtin_clzll(live->level[i][place]);
+        return place;
     }
     return EXPORT_LIVE_NONE;
 }
@@ -76,7 +60,9 @@ size_t export_live_from(const struct export_live *live, size_t place)
 
         if (bits) {
             place += (unsigned)__builtin_ctzll(bits);
-            return i == 0 ? place : export_live_first(live, i - 1, place);
+            while (i-- > 0)
+                place = place * 64 + (unsigned)__builtin_ctzll(live->level[i][place]);
+            return place;
         }
         place = word + 1;
     }

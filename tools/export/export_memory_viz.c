@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/export/exporter.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +11,7 @@
 #include "tools/export/export_pickle.h"
 #include "tools/export/export_ranges.h"
 #include "tools/export/export_segments.h"
+#include "tools/trace/stated_steps.h"
 
 /*
  * Requirements of the viewer (source: torch/utils/viz/MemoryViz.js): a segment's blocks follow each
@@ -73,13 +73,9 @@ static int export_memory_viz_by_device(const void *left, const void *right)
     const struct step *a = left;
     const struct step *b = right;
 
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    return (a->number > b->number) - (a->number < b->number);
+    int order = vec_order(a->rank, b->rank, vec_order(a->number, b->number, 0));
+
+    return vec_order(a->device, b->device, vec_order(a->at, b->at, order));
 }
 
 static void export_memory_viz_add_step(struct snapshot *snapshot, struct step step)
@@ -96,10 +92,7 @@ static void list_steps(struct snapshot *snapshot)
 
     for (uint32_t at = snapshot->job->first; at < trace->event_count; at++) {
         const struct trace_event *event = &trace->events[at];
-        bool is_block = (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE)
-                && event->block != TRACE_NONE;
-
-        if (is_block && snapshot->has[event->block])
+        if (trace_is_of_block(event) && snapshot->has[event->block])
             export_memory_viz_add_step(snapshot,
                     (struct step){export_ranges_device(trace->blocks[event->block].device), at,
                             .rank = 1});
@@ -160,7 +153,7 @@ static void export_memory_viz_put_call(struct snapshot *snapshot, const struct s
     }
     export_pickle_begin_dict(pickle);
     export_memory_viz_put_text(snapshot, "name", line->function);
-    export_memory_viz_put_text(snapshot, "filename", export_names_file(line));
+    export_memory_viz_put_text(snapshot, "filename", symbols_line_file(line));
     put_uint(snapshot, "line", line->line);
     export_pickle_end_dict(pickle);
     VEC_PUSH(snapshot->calls, snapshot->call_count, snapshot->call_room) =
@@ -206,6 +199,24 @@ static void put_segment_frames(struct snapshot *snapshot, const struct export_se
 static void put_server(struct snapshot *snapshot, const struct export_segment *segment)
 {
     export_memory_viz_put_text(snapshot, "served_by", segment->is_native ? "driver" : "pool");
+}
+
+static void export_memory_viz_put_bool(struct snapshot *snapshot, const char *key, bool value)
+{
+    export_pickle_text(&snapshot->pickle, key);
+    export_pickle_bool(&snapshot->pickle, value);
+}
+
+/* Begins an entry of the trace. */
+static void export_memory_viz_begin_entry(struct snapshot *snapshot, const char *action,
+        uint64_t address, uint64_t size, uint64_t stream, uint64_t ns)
+{
+    export_pickle_begin_dict(&snapshot->pickle);
+    export_memory_viz_put_text(snapshot, "action", action);
+    put_uint(snapshot, "addr", address);
+    put_uint(snapshot, "size", size);
+    put_uint(snapshot, "stream", stream);
+    put_time(snapshot, ns);
 }
 
 /* ---- the final state ---- */
@@ -300,8 +311,7 @@ static void put_segment(struct snapshot *snapshot, unsigned device,
     export_memory_viz_put_text(snapshot, "segment_type", "large");
     export_pickle_text(pickle, "segment_pool_id");
     export_pickle_pair(pickle, 0, 0);
-    export_pickle_text(pickle, "is_expandable");
-    export_pickle_bool(pickle, false);
+    export_memory_viz_put_bool(snapshot, "is_expandable", false);
     put_segment_frames(snapshot, segment);
     put_server(snapshot, segment);
     export_pickle_end_dict(pickle);
@@ -329,7 +339,7 @@ static void put_segments(struct snapshot *snapshot)
 
 static void put_category(struct snapshot *snapshot, const struct trace_block *block)
 {
-    char *phase = exporter_phase(snapshot->trace->anchors[block->anchor].path);
+    char *phase = stated_steps_fold(snapshot->trace->anchors[block->anchor].path);
 
     export_memory_viz_put_text(snapshot, "category", *phase ? phase : NO_CATEGORY);
     free(phase);
@@ -347,21 +357,14 @@ static void export_memory_viz_put_hint(struct snapshot *snapshot, const struct t
     free(text);
 }
 
-/*
- * The frames of a free are those of the allocation: the viewer shows them for the block when it
- * goes back in time.
- */
+/* A free has the frames of its allocation: the viewer shows them when it goes back in time. */
 static void put_action(struct snapshot *snapshot, const char *action, const struct step *step)
 {
     const struct trace_event *event = &snapshot->trace->events[step->at];
     const struct trace_block *block = &snapshot->trace->blocks[event->block];
 
-    export_pickle_begin_dict(&snapshot->pickle);
-    export_memory_viz_put_text(snapshot, "action", action);
-    put_uint(snapshot, "addr", snapshot->ranges.address[event->block]);
-    put_uint(snapshot, "size", block->size);
-    put_uint(snapshot, "stream", exporter_stream(snapshot->trace, event));
-    put_time(snapshot, event->time_ns);
+    export_memory_viz_begin_entry(snapshot, action, snapshot->ranges.address[event->block],
+            block->size, exporter_stream(snapshot->trace, event), event->time_ns);
     put_frames(snapshot, block->stack);
     put_category(snapshot, block);
     export_memory_viz_put_hint(snapshot, block);
@@ -371,14 +374,14 @@ static void put_action(struct snapshot *snapshot, const char *action, const stru
 static void export_memory_viz_put_oom(struct snapshot *snapshot, const struct step *step)
 {
     const struct load_oom *oom = step->oom;
+    const struct trace_event *event = &snapshot->trace->events[step->at];
 
     export_pickle_begin_dict(&snapshot->pickle);
     export_memory_viz_put_text(snapshot, "action", "oom");
     put_uint(snapshot, "device_free", oom->free_bytes > INT64_MAX ? 0 : oom->free_bytes);
     put_uint(snapshot, "size", oom->requested > INT64_MAX ? INT64_MAX : oom->requested);
-    put_uint(snapshot, "stream",
-            exporter_stream(snapshot->trace, &snapshot->trace->events[step->at]));
-    put_time(snapshot, snapshot->trace->events[step->at].time_ns);
+    put_uint(snapshot, "stream", exporter_stream(snapshot->trace, event));
+    put_time(snapshot, event->time_ns);
     put_frames(snapshot, oom->stack);
     export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     export_pickle_end_dict(&snapshot->pickle);
@@ -388,33 +391,21 @@ static void put_segment_step(struct snapshot *snapshot, const struct step *step)
 {
     const struct export_segment *segment = &step->segment->segment;
 
-    export_pickle_begin_dict(&snapshot->pickle);
-    export_memory_viz_put_text(
-            snapshot, "action", step->segment->comes ? "segment_alloc" : "segment_free");
-    put_uint(snapshot, "addr", segment->address);
-    put_uint(snapshot, "size", segment->size);
-    put_uint(snapshot, "stream", 0);
-    put_time(snapshot, snapshot->trace->events[step->at].time_ns);
+    export_memory_viz_begin_entry(snapshot, step->segment->comes ? "segment_alloc" : "segment_free",
+            segment->address, segment->size, 0, snapshot->trace->events[step->at].time_ns);
     put_segment_frames(snapshot, segment);
     export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     put_server(snapshot, segment);
     export_pickle_end_dict(&snapshot->pickle);
 }
 
-/*
- * The entry that PyTorch adds when it takes the snapshot; here it also has the category that must
- * occur.
- */
+/* The entry that PyTorch adds when it takes a snapshot; here with the category that must occur. */
 static void put_end(struct snapshot *snapshot)
 {
     const struct trace *trace = snapshot->trace;
 
-    export_pickle_begin_dict(&snapshot->pickle);
-    export_memory_viz_put_text(snapshot, "action", "snapshot");
-    put_uint(snapshot, "addr", 0);
-    put_uint(snapshot, "size", 0);
-    put_uint(snapshot, "stream", 0);
-    put_time(snapshot, trace->event_count ? trace->events[trace->event_count - 1].time_ns : 0);
+    export_memory_viz_begin_entry(snapshot, "snapshot", 0, 0, 0,
+            trace->event_count ? trace->events[trace->event_count - 1].time_ns : 0);
     put_empty_list(snapshot, "frames");
     export_memory_viz_put_text(snapshot, "category", NO_CATEGORY);
     export_pickle_end_dict(&snapshot->pickle);
@@ -522,12 +513,10 @@ static void put_about(struct snapshot *snapshot)
     export_pickle_begin_dict(pickle);
     export_memory_viz_put_text(snapshot, "version", KEDGE_VERSION);
     export_memory_viz_put_text(snapshot, "capture", job->load->path);
-    export_pickle_text(pickle, "complete");
-    export_pickle_bool(pickle, is_whole);
+    export_memory_viz_put_bool(snapshot, "complete", is_whole);
     put_uint(snapshot, "peak_live_bytes", job->figures.peak_live);
     put_uint(snapshot, "peak_reserved_bytes", job->figures.peak_reserved);
-    export_pickle_text(pickle, "reserved_is_known");
-    export_pickle_bool(pickle, snapshot->segments.is_known);
+    export_memory_viz_put_bool(snapshot, "reserved_is_known", snapshot->segments.is_known);
     put_uint(snapshot, "segments_beyond_reserved_bytes", snapshot->segments.over);
     put_uint(snapshot, "left_out_blocks", job->left_out.count);
     put_uint(snapshot, "left_out_bytes", job->left_out.bytes);

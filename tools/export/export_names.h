@@ -27,9 +27,6 @@ uint32_t export_names_call(
 
 void export_names_done(struct export_names *names);
 
-/* The source file of a call, else its module; "" = neither is known. */
-const char *export_names_file(const struct symbols_line *line);
-
 /* The text with U+FFFD in place of invalid UTF-8. The caller frees it. */
 char *export_names_utf8(const char *text);
 

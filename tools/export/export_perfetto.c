@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/export/exporter.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +101,7 @@ static int export_perfetto_by_time(const void *left, const void *right)
     const struct release *a = left;
     const struct release *b = right;
 
-    if (a->at != b->at)
-        return a->at < b->at ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    return vec_order(a->at, b->at, vec_order(a->block, b->block, 0));
 }
 
 static void find_releases(struct timeline *line)
@@ -117,7 +114,7 @@ static void find_releases(struct timeline *line)
         if (export_perfetto_is_released(block))
             VEC_PUSH(line->releases, line->release_count, line->release_room) =
                     (struct release){block->released, (uint32_t)i};
-        if (block->device < 0 || block->device >= (int)FORMAT_DEVICES_MAX)
+        if (!trace_has_totals(block->device))
             continue;
         line->devices += !seen[block->device];
         seen[block->device] = true;
@@ -134,7 +131,7 @@ static void export_perfetto_count_block(struct timeline *line, const struct trac
     line->live += change;
     if (is_alloc || !export_perfetto_is_released(block))
         line->hinted += change;
-    if (block->device >= 0 && block->device < (int)FORMAT_DEVICES_MAX)
+    if (trace_has_totals(block->device))
         line->device_live[block->device] += change;
 }
 
@@ -143,7 +140,7 @@ static void write_live(struct timeline *line, const struct trace_event *event)
     int device = line->trace->blocks[event->block].device;
 
     write_counter(line, "live", event->time_ns, trace_live(line->trace, line->live));
-    if (line->devices > 1 && device >= 0 && device < (int)FORMAT_DEVICES_MAX) {
+    if (line->devices > 1 && trace_has_totals(device)) {
         char *name = vec_format("live, device %d", device);
         write_counter(line, name, event->time_ns, line->device_live[device]);
         free(name);
@@ -166,8 +163,7 @@ static void write_counters(struct timeline *line, uint32_t at, bool is_told)
 {
     const struct trace_event *event = &line->trace->events[at];
     bool is_known = at + 1 >= line->job->load->complete_from;
-    bool is_block =
-            (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE;
+    bool is_block = trace_is_of_block(event);
 
     if (is_block)
         export_perfetto_count_block(line, event);

@@ -11,6 +11,7 @@
 #include "tools/base/vec.h"
 #include "tools/export/export_names.h"
 #include "tools/output/ours.h"
+#include "tools/symbols/buildid.h"
 
 /*
  * Source: pprof's profile.proto. Messages are (field << 3 | type) and the value: numbers in 7 bits
@@ -135,30 +136,31 @@ static char *build_id_of(const struct profile *profile, const char *path)
 {
     const struct trace_module *modules = profile->job->load->trace->modules;
     const uint32_t *number = keytable_find(&profile->modules, keytable_text(path));
-    char *text = vec_new(2 * sizeof(modules->build_id) + 1, 1);
+    char *text = vec_new(BUILDID_TEXT_MAX, 1);
 
-    for (unsigned i = 0; number && i < modules[*number].build_id_length; i++)
-        (void)snprintf(text + 2 * (size_t)i, 3, "%02x", modules[*number].build_id[i]);
+    if (number)
+        buildid_text(modules[*number].build_id, modules[*number].build_id_length, text);
     return text;
 }
 
 /* 0: unknown. */
 static uint64_t mapping_of(struct profile *profile, const char *path)
 {
-    size_t known = keytable_count(&profile->mappings);
+    bool is_new;
 
     if (!*path)
         return 0;
-    uint64_t id = keytable_number(&profile->mappings, keytable_text(path)) + UINT64_C(1);
-    if (id <= known)
+    uint64_t id =
+            keytable_number_new(&profile->mappings, keytable_text(path), &is_new) + UINT64_C(1);
+    if (!is_new)
         return id;
     char *build_id = build_id_of(profile, path);
     struct message message = {0};
     export_pprof_put_field(&message, 1, id);
     export_pprof_put_field(&message, 5, string_of(profile, path));
     export_pprof_put_field(&message, 6, string_of(profile, build_id));
-    for (unsigned has = 7; has <= 10;
-            has++) /* functions, files, lines, inlined calls: readers need not look anything up */
+    /* functions, files, lines, inlined calls: readers need not look anything up */
+    for (unsigned has = 7; has <= 10; has++)
         export_pprof_put_field(&message, has, 1);
     write_message(profile, PROFILE_MAPPING, &message);
     free(build_id);
@@ -177,7 +179,7 @@ static uint64_t export_pprof_function_of(struct profile *profile, const struct s
         export_pprof_put_field(&message, 1, id);
         export_pprof_put_field(&message, 2, string_of(profile, line->function));
         export_pprof_put_field(&message, 3, string_of(profile, line->function));
-        export_pprof_put_field(&message, 4, string_of(profile, export_names_file(line)));
+        export_pprof_put_field(&message, 4, string_of(profile, symbols_line_file(line)));
         write_message(profile, PROFILE_FUNCTION, &message);
     }
     return id;

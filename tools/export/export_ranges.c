@@ -32,11 +32,9 @@ static int export_ranges_by_device(const void *left, const void *right)
     const struct item *a = left;
     const struct item *b = right;
 
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    if (a->address != b->address)
-        return a->address < b->address ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    int order = vec_order(a->address, b->address, vec_order(a->block, b->block, 0));
+
+    return vec_order(a->device, b->device, order);
 }
 
 static bool is_real(const struct trace_block *block)
@@ -68,8 +66,7 @@ static size_t place_handle(struct placing *placing, const struct item *items, si
     for (; same < count && items[same].device == items->device
             && items[same].address == items->address;
             same++)
-        if (placing->trace->blocks[items[same].block].size > most)
-            most = placing->trace->blocks[items[same].block].size;
+        most = max_of(most, placing->trace->blocks[items[same].block].size);
     uint64_t address = export_ranges_take_range(placing, most);
     for (size_t i = 0; i < same; i++)
         placing->ranges->address[items[i].block] = address;

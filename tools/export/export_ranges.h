@@ -28,10 +28,7 @@ struct export_ranges {
 /* A block's device as an index; 0 if it is unknown. */
 unsigned export_ranges_device(int device);
 
-/*
- * False: the blocks need more addresses than the viewer's numbers can distinguish. Call
- * export_ranges_done in any case.
- */
+/* False: the viewer's numbers cannot tell so many addresses apart. Then export_ranges_done, too. */
 bool export_ranges_find(const struct trace *trace, struct export_ranges *ret);
 void export_ranges_done(struct export_ranges *ranges);
 

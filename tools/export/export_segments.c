@@ -37,9 +37,7 @@ struct interval {
     uint64_t low, high;
 };
 
-/*
- * ---- steps ------------------------------------------------------------------------------------
- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void segments_tell(struct work *w, const struct pool *pool,
         const struct export_segment *segment, bool comes, bool is_after)

@@ -33,10 +33,7 @@ struct export_segment {
     bool is_told;   /* a step has recorded it */
 };
 
-/*
- * A segment that begins or ends with the event `at`: before its block exists, or after it was
- * freed.
- */
+/* A segment begins or ends with the event `at`: before its block is made, or after it was freed. */
 struct export_segment_step {
     struct export_segment segment;
     uint32_t at;

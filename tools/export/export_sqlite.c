@@ -13,7 +13,6 @@
 
 #    include "tools/base/keytable.h"
 #    include "tools/base/render.h"
-#    include "tools/base/vec.h"
 #    include "tools/export/export_names.h"
 #    include "tools/output/ours.h"
 #    include "tools/report/sources.h"
@@ -153,46 +152,29 @@ static void add_stacks(struct database *database)
     end_table(database);
 }
 
-static void add_frames(struct database *database)
+/* First the frames, each once; when all have a number, those of each stack. */
+static void add_frames(struct database *database, bool is_by_stack)
 {
-    begin_table(database, "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?)");
+    begin_table(database,
+            is_by_stack ? "INSERT INTO stack_frames VALUES (?, ?, ?)"
+                        : "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?)");
     for (uint32_t i = 1; i < database->trace->stack_count; i++) {
         size_t count;
-        const struct symbols_line *lines = symbols_stack(database->job->symbols, i, &count);
+        const struct symbols_line *line = symbols_stack(database->job->symbols, i, &count);
 
-        for (size_t k = 0; k < count; k++) {
+        for (size_t k = 0; k < count; k++, line++) {
             bool is_new;
-            uint32_t number = export_names_call(&database->names, &lines[k], &is_new);
+            int64_t number = export_names_call(&database->names, line, &is_new);
 
-            if (is_new)
-                export_sqlite_insert(database, "ittiti", (int64_t)number, lines[k].function,
-                        lines[k].file, lines[k].line ? (int64_t)lines[k].line : NOTHING,
-                        lines[k].module, (int64_t)lines[k].is_python);
+            if (is_by_stack)
+                export_sqlite_insert(database, "iii", (int64_t)i, (int64_t)k, number);
+            else if (is_new)
+                export_sqlite_insert(database, "ittiti", number, line->function, line->file,
+                        line->line ? (int64_t)line->line : NOTHING, line->module,
+                        (int64_t)line->is_python);
         }
     }
     end_table(database);
-}
-
-static void add_stack_frames(struct database *database)
-{
-    begin_table(database, "INSERT INTO stack_frames VALUES (?, ?, ?)");
-    for (uint32_t i = 1; i < database->trace->stack_count; i++) {
-        size_t count;
-        const struct symbols_line *lines = symbols_stack(database->job->symbols, i, &count);
-
-        for (size_t k = 0; k < count; k++) {
-            bool is_new;
-            export_sqlite_insert(database, "iii", (int64_t)i, (int64_t)k,
-                    (int64_t)export_names_call(&database->names, &lines[k], &is_new));
-        }
-    }
-    end_table(database);
-}
-
-/* Events added at the start of a record have no thread, and there may be none. */
-static int64_t sqlite_thread(const struct database *database, uint32_t thread)
-{
-    return thread < database->job->load->thread_count ? (int64_t)thread : NOTHING;
 }
 
 static void add_threads(struct database *database)
@@ -295,6 +277,8 @@ static void add_events(struct database *database)
         bool has_block = event->kind == TRACE_ALLOC || event->kind == TRACE_FREE
                 || event->kind == TRACE_RELEASE;
         bool is_known = i >= database->job->load->complete_from;
+        /* events added at the start of a record have none, and there may be no threads */
+        bool has_thread = event->thread < database->job->load->thread_count;
 
         if (event->kind == TRACE_ALLOC)
             live += trace_value(database->trace, event);
@@ -305,7 +289,7 @@ static void add_events(struct database *database)
         export_sqlite_insert(database, "iiitiiiii", (int64_t)i, known_time(event->seq),
                 known_time(event->time_ns), kinds[event->kind],
                 has_block ? export_sqlite_known(event->block) : NOTHING, (int64_t)event->anchor,
-                sqlite_thread(database, event->thread),
+                has_thread ? (int64_t)event->thread : NOTHING,
                 is_known ? (int64_t)trace_live(database->trace, live) : NOTHING,
                 is_known ? (int64_t)reserved : NOTHING);
         database->job->event_count++;
@@ -324,10 +308,8 @@ static void add_ooms(struct database *database)
         const struct load_oom *oom = &load->ooms[i];
 
         export_sqlite_insert(database, "iiiiiitii", (int64_t)i, export_sqlite_known(oom->at),
-                (int64_t)oom->device, (int64_t)oom->requested,
-                oom->free_bytes == UINT64_MAX ? NOTHING : (int64_t)oom->free_bytes,
-                oom->live == UINT64_MAX ? NOTHING : (int64_t)oom->live,
-                oom->why ? oom->why->call : NULL, (int64_t)oom->anchor,
+                (int64_t)oom->device, (int64_t)oom->requested, figure(oom->free_bytes),
+                figure(oom->live), oom->why ? oom->why->call : NULL, (int64_t)oom->anchor,
                 oom->stack ? (int64_t)oom->stack : NOTHING);
     }
     end_table(database);
@@ -362,8 +344,8 @@ static void fill_tables(struct database *database)
 {
     add_meta(database);
     add_stacks(database);
-    add_frames(database);
-    add_stack_frames(database);
+    add_frames(database, false);
+    add_frames(database, true);
     add_threads(database);
     export_sqlite_add_anchors(database);
     export_sqlite_add_hints(database);

@@ -19,28 +19,10 @@ uint64_t exporter_stream(const struct trace *trace, const struct trace_event *ev
 {
     uint64_t stream = trace_stream(trace, event);
     uint16_t number = format_stream_number(stream);
-    uint64_t handle = stream & ((UINT64_C(1) << FORMAT_STREAM_NUMBER_SHIFT) - 1);
 
     if (!event->by_stream)
         return 0;
-    return number ? number - 1u : handle;
-}
-
-char *exporter_phase(const char *path)
-{
-    char *folded = vec_text(path);
-    char *to = folded;
-
-    for (const char *at = path; *at; at++) {
-        bool is_digit = *at >= '0' && *at <= '9';
-
-        if (!is_digit)
-            *to++ = *at;
-        else if (to == folded || to[-1] != '#')
-            *to++ = '#';
-    }
-    *to = '\0';
-    return folded;
+    return number ? number - 1u : format_stream(stream, 0);
 }
 
 const struct read_thread **exporter_threads(const struct load *load)

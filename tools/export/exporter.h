@@ -95,27 +95,13 @@ size_t export_moment_stack(
 const struct symbols_line *export_moment_lines(
         struct export_job *job, const struct export_row *row, size_t *ret_count);
 
-/*
- * The first recorded event: earlier ones were added for blocks that lived when the record begins.
- */
+/* The first recorded event: earlier ones were added for blocks from before the record. */
 uint32_t exporter_first_event(const struct trace *trace);
 
-/*
- * The stream of an event as a small number, as in hint files if the capture has it; 0 = the legacy
- * stream, or none.
- */
+/* The stream of an event, as in hint files if the capture has that; 0 = the legacy one, or none. */
 uint64_t exporter_stream(const struct trace *trace, const struct trace_event *event);
 
-/*
- * An anchor's name without its digits, which joins it with others: "SOT_CALL_#". The caller frees
- * it.
- */
-char *exporter_phase(const char *path);
-
-/*
- * The capture's record of each thread of the trace, by its number there; NULL: none. The caller
- * frees the array.
- */
+/* The capture's record of each thread of the trace, by number; NULL: none. The caller frees it. */
 const struct read_thread **exporter_threads(const struct load *load);
 
 int export_folded(struct export_job *job);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/import/import.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,10 +21,7 @@
 /* Added to a taken address to get one that may be free: no other block is between. */
 #define ADDRESS_STEP ((UINT64_C(1) << 48) + 512)
 
-/*
- * Blocks from before the record are found late, when they are freed: they count by their number,
- * which is that of this event.
- */
+/* Blocks from before the record are found late, when they are freed: they have a lower number. */
 #define FIRST_SEQ 2u
 
 /* The device of such blocks is unknown. */
@@ -43,11 +39,6 @@ struct live {
     bool is_live;
 };
 
-/* Blocks that are known only by their free. */
-struct before {
-    uint64_t bytes, count;
-};
-
 struct import {
     struct capmake *make;
     struct import_names names;
@@ -62,7 +53,6 @@ struct import {
     struct keytable told;      /* addresses in the capture that are taken */
     uint32_t *joined;          /* by space: another space that it is one with, or itself */
     size_t joined_count, joined_room;
-    uint64_t shared;    /* blocks at addresses that are live in another space */
     bool has_processes; /* spaces are processes, and known from the beginning */
     /* Then: (address, space) that occurred; (address, 0, 1) for addresses of the capture. */
     struct keytable seen;
@@ -73,8 +63,6 @@ struct import {
 
     uint64_t *turns; /* allocations by thread number */
     size_t turn_count, turn_room;
-    struct before before[FORMAT_DEVICES_MAX];
-
     uint64_t known_before; /* bytes of import_before */
     uint64_t seq, now_ns;
     uint32_t note_count;
@@ -138,7 +126,7 @@ uint32_t import_stack(struct import *import, uint32_t outer, const struct import
 
 /* ---- spaces ---- */
 
-static uint32_t joined_to(const struct import *import, uint32_t space)
+uint32_t import_space(const struct import *import, uint32_t space)
 {
     while (space < import->joined_count && import->joined[space] != space)
         space = import->joined[space];
@@ -147,8 +135,8 @@ static uint32_t joined_to(const struct import *import, uint32_t space)
 
 void import_join(struct import *import, uint32_t one, uint32_t other)
 {
-    one = joined_to(import, one);
-    other = joined_to(import, other);
+    one = import_space(import, one);
+    other = import_space(import, other);
     while (import->joined_count <= one || import->joined_count <= other) {
         uint32_t space = (uint32_t)import->joined_count;
 
@@ -157,16 +145,27 @@ void import_join(struct import *import, uint32_t one, uint32_t other)
     import->joined[one > other ? one : other] = one > other ? other : one;
 }
 
-/* The block at an address of a space, NO_LIVE. */
-static uint32_t import_find_live(const struct import *import, uint64_t address, uint32_t space)
+static uint32_t first_at(const struct import *import, uint64_t address)
 {
-    const uint32_t *first = keytable_find(&import->addresses, (struct key){address, 0, 0});
-    uint32_t number = first ? *first : NO_LIVE;
+    return keytable_get(&import->addresses, (struct key){address, 0, 0}, NO_LIVE);
+}
 
-    space = joined_to(import, space);
-    while (number != NO_LIVE && joined_to(import, import->lives[number].block.space) != space)
+/* The first block at an address that is in the space, or that is not; NO_LIVE. */
+static uint32_t live_at(
+        const struct import *import, uint64_t address, uint32_t space, bool is_inside)
+{
+    uint32_t number = first_at(import, address);
+
+    space = import_space(import, space);
+    while (number != NO_LIVE
+            && (import_space(import, import->lives[number].block.space) == space) != is_inside)
         number = import->lives[number].next;
     return number;
+}
+
+static uint32_t import_find_live(const struct import *import, uint64_t address, uint32_t space)
+{
+    return live_at(import, address, space, true);
 }
 
 bool import_is_live(const struct import *import, uint64_t address, uint32_t space)
@@ -176,16 +175,26 @@ bool import_is_live(const struct import *import, uint64_t address, uint32_t spac
 
 void import_join_by_free(struct import *import, const struct import_block *block)
 {
-    const uint32_t *first = keytable_find(&import->addresses, (struct key){block->address, 0, 0});
-    const struct live *live = first && *first != NO_LIVE ? &import->lives[*first] : NULL;
+    uint32_t first = first_at(import, block->address);
+    const struct live *live = first == NO_LIVE ? NULL : &import->lives[first];
 
     if (live && live->next == NO_LIVE && live->block.size <= block->size)
         import_join(import, live->block.space, block->space);
 }
 
+bool import_live_elsewhere(
+        const struct import *import, const struct import_block *block, uint32_t *ret_space)
+{
+    uint32_t number = live_at(import, block->address, block->space, false);
+
+    if (number != NO_LIVE)
+        *ret_space = import->lives[number].block.space;
+    return number != NO_LIVE;
+}
+
 uint64_t import_shared(const struct import *import)
 {
-    return import->shared;
+    return import->counts.shared;
 }
 
 /* The address in the capture for an address, which no other block has now. */
@@ -198,22 +207,12 @@ static uint64_t free_address(const struct import *import, uint64_t address)
 
 /* ---- totals ---- */
 
-/*
- * Figures are kept as if no block had been live before the record: they may be below 0 until
- * settle_before.
- */
-static bool is_above(uint64_t live, uint64_t peak)
-{
-    return (int64_t)live > (int64_t)peak;
-}
-
 static void total_grows(struct format_totals *total, uint64_t size)
 {
     total->allocated_bytes += size;
     total->allocated_count++;
     total->live_bytes += size;
-    if (is_above(total->live_bytes, total->peak_bytes))
-        total->peak_bytes = total->live_bytes;
+    total->peak_bytes = max_of(total->peak_bytes, total->live_bytes);
 }
 
 static void total_falls(struct format_totals *total, uint64_t size, bool is_counted)
@@ -239,8 +238,7 @@ static void totals_grow(struct import *import, int device, uint64_t size)
     class->allocated_count++;
     class->live_bytes += size;
     class->live_count++;
-    if (is_above(class->live_bytes, class->peak_bytes))
-        class->peak_bytes = class->live_bytes;
+    class->peak_bytes = max_of(class->peak_bytes, class->live_bytes);
 }
 
 static void totals_fall(struct import *import, int device, uint64_t size, bool is_counted)
@@ -314,7 +312,7 @@ static void place_grows(struct import *import, uint32_t number, uint64_t size)
     if (high) {
         settle_place(place, high);
         high->live_bytes += size;
-        if (is_above(high->live_bytes, high->peak_bytes)) {
+        if (high->live_bytes > high->peak_bytes) {
             high->seq = import->seq;
             high->time_ns = import->now_ns;
         }
@@ -323,10 +321,8 @@ static void place_grows(struct import *import, uint32_t number, uint64_t size)
     place->allocated_count++;
     place->live_bytes += size;
     place->live_count++;
-    if (is_above(place->live_bytes, place->peak_bytes))
-        place->peak_bytes = place->live_bytes;
-    if (is_above(place->live_count, place->peak_count))
-        place->peak_count = place->live_count;
+    place->peak_bytes = max_of(place->peak_bytes, place->live_bytes);
+    place->peak_count = max_of(place->peak_count, place->live_count);
 }
 
 static void place_falls(struct import *import, uint32_t number, uint64_t size)
@@ -335,7 +331,7 @@ static void place_falls(struct import *import, uint32_t number, uint64_t size)
     struct format_high *high = import_high_of(import, place->device);
 
     if (high) {
-        if (is_above(high->live_bytes, high->peak_bytes)) {
+        if (high->live_bytes > high->peak_bytes) {
             high->number++;
             high->peak_bytes = high->live_bytes;
         }
@@ -406,7 +402,7 @@ static const struct live *begin_live(struct import *import, const struct import_
     }
     number = import_take_live(import);
     live = &import->lives[number];
-    import->shared += *first != NO_LIVE;
+    import->counts.shared += *first != NO_LIVE;
     *live = (struct live){.block = *block,
             .told = told,
             .next = *first,
@@ -424,11 +420,19 @@ static const struct live *begin_live(struct import *import, const struct import_
     return live;
 }
 
-static uint32_t head_of(enum format_event_kind kind, bool by_stream, int device)
+/* An event with the number `seq`: by the thread of a block, about its device and API. */
+static struct format_event import_event_of(const struct import *import, enum format_event_kind kind,
+        const struct import_block *of, uint64_t seq)
 {
-    uint32_t flags = by_stream ? FORMAT_ALLOC_STREAM : 0;
+    uint32_t flags = of->by_stream ? FORMAT_ALLOC_STREAM : 0;
+    struct format_event event;
 
-    return (uint32_t)kind | flags << 8 | (uint32_t)(uint16_t)device << 16;
+    memset(&event, 0, sizeof event); /* every member of the union */
+    event.head = (uint32_t)kind | flags << 8 | (uint32_t)(uint16_t)of->device << 16;
+    event.thread = of->thread;
+    event.seq = seq;
+    event.time_ns = import->now_ns;
+    return event;
 }
 
 /* Whether the record has had no block there before. */
@@ -459,19 +463,15 @@ static uint64_t unused_address(const struct import *import, uint64_t address)
 void import_alloc(struct import *import, const struct import_block *block)
 {
     const struct live *live = begin_live(import, block);
-    struct format_event event = {
-            .head = head_of(FORMAT_EVENT_ALLOC, block->by_stream, block->device),
-            .thread = block->thread,
-            .seq = live->seq,
-            .time_ns = live->time_ns,
-            .u.alloc = {.addr = live->told,
-                    .size = block->size,
-                    .stream = block->stream,
-                    .path = live->path,
-                    .instance = live->instance,
-                    .nth = NTH_NONE,
-                    .pystack = block->stack}};
+    struct format_event event = import_event_of(import, FORMAT_EVENT_ALLOC, block, live->seq);
 
+    event.u.alloc.addr = live->told;
+    event.u.alloc.size = block->size;
+    event.u.alloc.stream = block->stream;
+    event.u.alloc.path = live->path;
+    event.u.alloc.instance = live->instance;
+    event.u.alloc.nth = NTH_NONE;
+    event.u.alloc.pystack = block->stack;
     note_address(import, block, live->told);
     import->counts.allocs++;
     (void)capmake_event(import->make, &event);
@@ -485,13 +485,47 @@ void import_before(struct import *import, const struct import_block *block)
     import->known_before += block->size;
 }
 
+static void total_had(struct format_totals *total, uint64_t size)
+{
+    total->allocated_bytes += size;
+    total->allocated_count++;
+    total->live_bytes += size;
+    total->peak_bytes += size;
+}
+
+/* A block from before the record was live all the time: all figures up to now rise by its bytes. */
+static void import_count_before(struct import *import, int device, uint32_t number, uint64_t size)
+{
+    struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
+    struct format_high *high = &import->header.high[device];
+    struct format_place *place = &import->places[number];
+
+    total_had(&import->header.total, size);
+    total_had(&import->header.device[device], size);
+    class->allocated_bytes += size;
+    class->allocated_count++;
+    class->live_bytes += size;
+    class->live_count++;
+    class->peak_bytes += size;
+    settle_place(place, high);
+    high->live_bytes += size;
+    high->peak_bytes += size;
+    place->allocated_bytes += size;
+    place->allocated_count++;
+    place->live_bytes += size;
+    place->live_count++;
+    place->peak_bytes += size;
+    place->peak_count++;
+    place->at_peak_bytes += size;
+    place->at_peak_count++;
+}
+
 /* Frees a block whose birth is not in the record. */
 static void free_before(struct import *import, int device, uint64_t size)
 {
     uint32_t place = place_number(import, &(struct import_block){.device = device}, 0);
 
-    import->before[device].bytes += size;
-    import->before[device].count++;
+    import_count_before(import, device, place, size);
     import->counts.before++;
     import->header.lost.events_recycled++;
     import->header.lost.recycled_seq = FIRST_SEQ - 1;
@@ -523,16 +557,14 @@ void import_free(struct import *import, const struct import_block *freed)
         }
         note_address(import, freed, told);
     }
-    struct format_event event = {.head = head_of(FORMAT_EVENT_FREE, block.by_stream, block.device),
-            .thread = freed->thread,
-            .seq = ++import->seq,
-            .time_ns = import->now_ns,
-            .u.free = {.addr = told,
-                    .size = block.size,
-                    .stream = freed->stream,
-                    .path = range ? range->path : 0,
-                    .instance = range ? range->instance : 0}};
+    block.thread = freed->thread;
+    struct format_event event = import_event_of(import, FORMAT_EVENT_FREE, &block, ++import->seq);
 
+    event.u.free.addr = told;
+    event.u.free.size = block.size;
+    event.u.free.stream = freed->stream;
+    event.u.free.path = range ? range->path : 0;
+    event.u.free.instance = range ? range->instance : 0;
     import->counts.frees++;
     (void)capmake_event(import->make, &event);
 }
@@ -548,11 +580,11 @@ void import_reserved(struct import *import, int device, uint64_t bytes)
 {
     struct format_totals *total = &import->header.total;
     uint64_t grown;
-    struct format_event event = {.head = head_of(FORMAT_EVENT_RESERVED, false, device),
-            .seq = ++import->seq,
-            .time_ns = import->now_ns,
-            .u.reserved = {.heap = 1, .bytes = bytes}};
+    struct format_event event = import_event_of(
+            import, FORMAT_EVENT_RESERVED, &(struct import_block){.device = device}, ++import->seq);
 
+    event.u.reserved.heap = 1;
+    event.u.reserved.bytes = bytes;
     if (!has_totals(device))
         return;
     grown = bytes - import->header.device[device].reserved_bytes;
@@ -570,7 +602,7 @@ static void import_find_holders(const struct import *import, struct format_oom *
         const struct format_place *place = &import->places[i];
         unsigned at = oom->holder_count;
 
-        if (place->device != oom->device || (int64_t)place->live_bytes <= 0)
+        if (place->device != oom->device || place->live_bytes == 0)
             continue;
         oom->other_bytes += place->live_bytes;
         while (at > 0 && oom->holder[at - 1].bytes < place->live_bytes)
@@ -591,24 +623,13 @@ static void import_find_holders(const struct import *import, struct format_oom *
 void import_oom(struct import *import, const struct import_block *request, uint64_t free_bytes)
 {
     const struct import_range *range = import_ranges_here(&import->ranges, request->thread);
-    struct format_event event = {
-            .head = head_of(FORMAT_EVENT_OOM, request->by_stream, request->device),
-            .thread = request->thread,
-            .seq = ++import->seq,
-            .time_ns = import->now_ns,
-            .u.oom = {.size = request->size,
-                    .free_bytes = free_bytes,
-                    .largest_free = UINT64_MAX,
-                    .path = range ? range->path : 0,
-                    .instance = range ? range->instance : 0,
-                    .result = CUDA_OUT_OF_MEMORY,
-                    .pystack = request->stack}};
+    struct format_event event = import_event_of(import, FORMAT_EVENT_OOM, request, ++import->seq);
     struct format_oom oom = {.seq = event.seq,
             .time_ns = event.time_ns,
             .requested = request->size,
             .stream = request->stream,
-            .path = event.u.oom.path,
-            .instance = event.u.oom.instance,
+            .path = range ? range->path : 0,
+            .instance = range ? range->instance : 0,
             .device = request->device,
             .result = CUDA_OUT_OF_MEMORY,
             .flags = request->by_stream ? FORMAT_OOM_STREAM : 0,
@@ -616,6 +637,13 @@ void import_oom(struct import *import, const struct import_block *request, uint6
             .total_bytes = UINT64_MAX,
             .pystack = request->stack};
 
+    event.u.oom.size = request->size;
+    event.u.oom.free_bytes = free_bytes;
+    event.u.oom.largest_free = UINT64_MAX;
+    event.u.oom.path = oom.path;
+    event.u.oom.instance = oom.instance;
+    event.u.oom.result = CUDA_OUT_OF_MEMORY;
+    event.u.oom.pystack = request->stack;
     import->counts.failed++;
     (void)capmake_event(import->make, &event);
     oom.state = ++import->header.oom_count << 1 | 1;
@@ -629,15 +657,13 @@ void import_oom(struct import *import, const struct import_block *request, uint6
 
 static void put_edge(struct import *import, enum edge_kind kind, const struct import_range *range)
 {
-    struct format_event event = {.head = head_of(FORMAT_EVENT_EDGE, false, 0),
-            .thread = range->thread,
-            .seq = ++import->seq,
-            .time_ns = import->now_ns,
-            .u.edge = {.kind = kind,
-                    .anchor = range->anchor,
-                    .path = range->path,
-                    .instance = range->instance}};
+    struct format_event event = import_event_of(import, FORMAT_EVENT_EDGE,
+            &(struct import_block){.thread = range->thread}, ++import->seq);
 
+    event.u.edge.kind = kind;
+    event.u.edge.anchor = range->anchor;
+    event.u.edge.path = range->path;
+    event.u.edge.instance = range->instance;
     (void)capmake_event(import->make, &event);
 }
 
@@ -692,49 +718,6 @@ void import_bad(struct import *import)
     import->header.lost.events_dropped++;
 }
 
-static void add_before(struct format_totals *total, const struct before *before)
-{
-    total->allocated_bytes += before->bytes;
-    total->allocated_count += before->count;
-    total->live_bytes += before->bytes;
-    total->peak_bytes += before->bytes;
-}
-
-static void settle_device(struct import *import, int device)
-{
-    const struct before *before = &import->before[device];
-    struct format_class *class = &import->header.memclass[MEMCLASS_POOLED];
-    struct format_high *high = &import->header.high[device];
-    struct format_place *place;
-
-    add_before(&import->header.total, before);
-    add_before(&import->header.device[device], before);
-    high->live_bytes += before->bytes;
-    high->peak_bytes += before->bytes;
-    class->allocated_bytes += before->bytes;
-    class->allocated_count += before->count;
-    class->live_bytes += before->bytes;
-    class->live_count += before->count;
-    class->peak_bytes += before->bytes;
-    place = &import->places[place_number(import, &(struct import_block){.device = device}, 0)];
-    place->allocated_bytes += before->bytes;
-    place->allocated_count += before->count;
-    place->live_bytes += before->bytes;
-    place->live_count += before->count;
-    place->peak_bytes += before->bytes;
-    place->peak_count += before->count;
-    place->at_peak_bytes += before->bytes;
-    place->at_peak_count += before->count;
-}
-
-/* All blocks from before the record are known now: all figures rise by their bytes. */
-static void settle_before(struct import *import)
-{
-    for (int device = 0; device < (int)FORMAT_DEVICES_MAX; device++)
-        if (import->before[device].count)
-            settle_device(import, device);
-}
-
 static void write_lives(struct import *import)
 {
     for (size_t i = 0; i < import->live_count; i++) {
@@ -767,31 +750,11 @@ static void finish_header(struct import *import)
 {
     struct format_header *header = &import->header;
 
-    settle_before(import);
     no_hints(&header->total);
     for (unsigned device = 0; device < FORMAT_DEVICES_MAX; device++)
         no_hints(&header->device[device]);
     header->last_seq = import->seq;
     header->trace = header->lost.recycled_seq ? FORMAT_TRACE_RING : FORMAT_TRACE_FULL;
-}
-
-uint32_t import_space(const struct import *import, uint32_t space)
-{
-    return joined_to(import, space);
-}
-
-bool import_live_elsewhere(
-        const struct import *import, const struct import_block *block, uint32_t *ret_space)
-{
-    const uint32_t *first = keytable_find(&import->addresses, (struct key){block->address, 0, 0});
-    uint32_t space = joined_to(import, block->space);
-    uint32_t number = first ? *first : NO_LIVE;
-
-    while (number != NO_LIVE && joined_to(import, import->lives[number].block.space) == space)
-        number = import->lives[number].next;
-    if (number != NO_LIVE)
-        *ret_space = import->lives[number].block.space;
-    return number != NO_LIVE;
 }
 
 void import_has_processes(struct import *import)
@@ -822,11 +785,11 @@ int import_done(struct import *import, struct import_counts *ret_counts)
     if (import->ranges.lost)
         import_note(import, 1, "%" PRIu64 " ranges are no anchors: too deep, or too many at once",
                 import->ranges.lost);
-    if (import->shared)
+    if (import->counts.shared)
         import_note(import, 1,
                 "%" PRIu64 " blocks lay at an address that was live elsewhere, on another device "
                 "or in another process: they have other addresses here",
-                import->shared);
+                import->counts.shared);
     if (import->known_before)
         import_note(import, 0,
                 "what lived before the record begins, %s, counts as allocated at its beginning",
@@ -837,7 +800,6 @@ int import_done(struct import *import, struct import_counts *ret_counts)
         (void)capmake_place(import->make, &import->places[i]);
     import->counts.live_bytes = import->header.total.live_bytes;
     import->counts.peak_bytes = import->header.total.peak_bytes;
-    import->counts.shared = import->shared;
     *ret_counts = import->counts;
     return capmake_done(import->make, &import->header);
 }

@@ -69,9 +69,7 @@ struct import_counts {
 struct import *import_new(int fd, const char *tool, const char *file, const char *rank);
 void import_free_books(struct import *import);
 
-/*
- * The time of the following events: ns since 1970, or since any moment if the record has no date.
- */
+/* The time of the following events: ns since 1970, or since any moment if there is no date. */
 void import_time(struct import *import, uint64_t ns);
 
 /* The number of a thread that the record calls `id`; from 1. */
@@ -80,10 +78,7 @@ uint32_t import_thread(struct import *import, uint64_t id);
 /* The stack `outer` (0 = none) with one more frame inside it; from 1. */
 uint32_t import_stack(struct import *import, uint32_t outer, const struct import_frame *frame);
 
-/*
- * A block that was live before the record begins, if all such blocks are known; it counts as
- * allocated at the beginning.
- */
+/* A block from before the record, if all those are known: it counts as allocated at its begin. */
 void import_before(struct import *import, const struct import_block *block);
 
 void import_alloc(struct import *import, const struct import_block *block);
@@ -111,10 +106,7 @@ uint32_t import_space(const struct import *import, uint32_t space);
 bool import_live_elsewhere(
         const struct import *import, const struct import_block *block, uint32_t *ret_space);
 
-/*
- * Spaces are processes, each with its own record of used addresses: an address that one has freed
- * is new in another.
- */
+/* Spaces are processes: an address that one has freed is new in another. */
 void import_has_processes(struct import *import);
 
 /* The most bytes live on a device, and those live now; UINT64_MAX: unknown. After import_done. */
@@ -124,16 +116,10 @@ void import_device_bytes(
 /* The two spaces are one. */
 void import_join(struct import *import, uint32_t one, uint32_t other);
 
-/*
- * The number of blocks at an address that was live in another space. Their addresses in the capture
- * are others.
- */
+/* Blocks at an address that was live in another space. In the capture they have other addresses. */
 uint64_t import_shared(const struct import *import);
 
-/*
- * All heaps of the device hold this many bytes from the driver from here on. Not for devices beyond
- * 15.
- */
+/* All heaps of the device, up to 15, hold this many bytes from the driver from here on. */
 void import_reserved(struct import *import, int device, uint64_t bytes);
 
 /* An allocation failed. `free_bytes` of the device, UINT64_MAX = unknown. */
@@ -147,10 +133,7 @@ void import_oom(struct import *import, const struct import_block *request, uint6
 void import_enter(struct import *import, uint32_t thread, uint32_t group, bool is_single,
         struct import_text name);
 
-/*
- * Ends the innermost range of the group with this name; without a name, the innermost of all. No
- * effect if there is none.
- */
+/* Ends the group's innermost range of this name, if any; without a name, its innermost of all. */
 void import_leave(
         struct import *import, uint32_t thread, uint32_t group, const struct import_text *name);
 
@@ -184,10 +167,7 @@ struct import_processes {
 
 void import_processes_done(struct import_processes *processes);
 
-/*
- * Returned by a reader that knows the number of processes only now, and must read the record once
- * more from the beginning.
- */
+/* Returned by a reader that knows the processes only now, and has to read the record once more. */
 #define IMPORT_AGAIN (-1)
 
 /* The input of a reader. */
@@ -217,7 +197,7 @@ bool import_is_rows(const char *line, bool *ret_rmm);
 
 /*
  * For a file of another format, by its first bytes: its description with advice, NULL = unknown.
- * `ret_is_sure`: no log begins like that.
+ * *ret_is_sure: no log begins like that.
  */
 const char *import_what(const unsigned char *head, size_t length, bool *ret_is_sure);
 

@@ -31,10 +31,7 @@ static struct import_text ending_of(struct import_text file)
     return (struct import_text){"", 0};
 }
 
-/*
- * Python files need not end in .py ("<stdin>", a script in bin), so native ones are recognised by
- * their endings.
- */
+/* Native files are known by their endings: Python's may have none ("<stdin>", a script in bin). */
 static bool is_native_file(struct import_text file)
 {
     static const char *const endings[] = {"c", "cc", "cpp", "cxx", "cu", "cuh", "h", "hh", "hpp",

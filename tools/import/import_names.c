@@ -8,22 +8,18 @@
 uint32_t import_names_text(struct import_names *names, const char *text, size_t length)
 {
     char copy[TEXT_MAX + 1];
-    uint32_t next = (uint32_t)keytable_count(&names->texts) + 1;
-    uint32_t *number;
+    struct format_def def = {.kind = FORMAT_DEF_STRING};
+    bool is_new;
 
     length = strnlen(text, length < TEXT_MAX ? length : TEXT_MAX);
     if (length == 0)
         return 0;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    number = keytable_at(&names->texts, keytable_text(copy), 0);
-    if (*number == 0) {
-        struct format_def def = {.kind = FORMAT_DEF_STRING, .id = next};
-
-        *number = next;
+    def.id = keytable_number_new(&names->texts, keytable_text(copy), &is_new) + 1;
+    if (is_new)
         (void)capmake_def(names->make, &def, sizeof def, copy, length);
-    }
-    return *number;
+    return def.id;
 }
 
 static uint32_t import_names_text_of(struct import_names *names, const struct import_text *text)
@@ -31,10 +27,7 @@ static uint32_t import_names_text_of(struct import_names *names, const struct im
     return import_names_text(names, text->at, text->length);
 }
 
-/*
- * One code object for each line: other tools give the line of a frame, not the lines of its
- * function.
- */
+/* One code object a line: other tools give the line of a frame, not the lines of its function. */
 static uint32_t import_names_code_of(struct import_names *names, const struct import_frame *frame)
 {
     struct format_def_pycode def = {
@@ -44,15 +37,13 @@ static uint32_t import_names_code_of(struct import_names *names, const struct im
             .first_line = (int32_t)(frame->line & INT32_MAX),
             .table = frame->is_native ? FORMAT_PYTABLE_NATIVE : FORMAT_PYTABLE_NONE,
     };
-    uint32_t next = (uint32_t)keytable_count(&names->codes) + 1;
     struct key key = {(uint64_t)def.name << 32 | def.file, (uint32_t)def.first_line, def.table};
-    uint32_t *number = keytable_at(&names->codes, key, 0);
+    bool is_new;
 
-    if (*number == 0) {
-        *number = def.def.id = next;
+    def.def.id = keytable_number_new(&names->codes, key, &is_new) + 1;
+    if (is_new)
         (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
-    }
-    return *number;
+    return def.def.id;
 }
 
 uint32_t import_names_stack(
@@ -63,29 +54,23 @@ uint32_t import_names_stack(
             .parent = outer,
             .code = import_names_code_of(names, frame),
             .lasti = -1};
-    uint32_t next = (uint32_t)keytable_count(&names->nodes) + 1;
-    uint32_t *number = keytable_at(&names->nodes, (struct key){outer, def.code, 0}, 0);
+    bool is_new;
 
-    if (*number == 0) {
-        *number = def.def.id = next;
+    def.def.id = keytable_number_new(&names->nodes, (struct key){outer, def.code, 0}, &is_new) + 1;
+    if (is_new)
         (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
-    }
-    return *number;
+    return def.def.id;
 }
 
 uint32_t import_names_thread(struct import_names *names, uint64_t id)
 {
-    uint32_t next = (uint32_t)keytable_count(&names->threads) + 1;
-    uint32_t *number = keytable_at(&names->threads, (struct key){id, 0, 0}, 0);
+    struct format_def_thread def = {.def = {.kind = FORMAT_DEF_THREAD}, .tid = (uint32_t)id};
+    bool is_new;
 
-    if (*number == 0) {
-        struct format_def_thread def = {
-                .def = {.kind = FORMAT_DEF_THREAD, .id = next}, .tid = (uint32_t)id};
-
-        *number = next;
+    def.def.id = keytable_number_new(&names->threads, (struct key){id, 0, 0}, &is_new) + 1;
+    if (is_new)
         (void)capmake_def(names->make, &def.def, sizeof def, NULL, 0);
-    }
-    return *number;
+    return def.def.id;
 }
 
 void import_names_setting(struct import_names *names, const char *name, const char *value)

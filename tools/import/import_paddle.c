@@ -61,8 +61,7 @@
 #define NOBODY       0u /* the thread of lines without a prefix: no thread has this number */
 #define DAY_SECONDS  86400
 #define PREFIX_MAX   128u
-#define HEAD_MAX \
-    512u /* bytes from the beginning of a logger's line to the end of its file's name */
+#define HEAD_MAX     512u /* bytes of a logger's line up to the end of its file's name */
 
 /* A request of a thread, until the line with the address comes. */
 struct request {
@@ -325,10 +324,7 @@ static const char *take_timestamp(const char *at, const char *end)
     return import_paddle_take_text(at, end, " ");
 }
 
-/*
- * "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; the part that names the process
- * ends at *ret_name_end.
- */
+/* "0: ", "[1,0]<stderr>:", "[default0]:", "[pod/name/container] "; *ret_name_end: of the name. */
 static const char *take_process(const char *at, const char *end, const char **ret_name_end)
 {
     const char *close = at < end && *at == '[' ? memchr(at, ']', (size_t)(end - at)) : NULL;
@@ -361,10 +357,7 @@ static const char *take_marks(const char *at, const char *end)
 /* One launcher may start another: most names before a line. */
 #define NAMES_MAX 3u
 
-/*
- * The text after the first `count` names of a line, and these names, with blanks between them;
- * NULL: there are fewer.
- */
+/* The text after `count` names of a line, and these, with blanks between; NULL: there are fewer. */
 static const char *take_names(
         const char *at, const char *end, unsigned count, char ret_name[static PREFIX_MAX])
 {
@@ -536,10 +529,7 @@ static struct import_block import_paddle_block_of(
     return block;
 }
 
-/*
- * Two spaces have a block each at one address: they are two processes, unless a free shows later
- * that they are one.
- */
+/* Two spaces with a block each at one address are two processes, unless a free shows otherwise. */
 static void note_pair(struct log *log, const struct import_block *block)
 {
     uint32_t other;
@@ -771,10 +761,7 @@ static void import_paddle_read_line(void *self, const char *line, size_t length)
         progress_step(log->done_bytes, log->all_bytes);
 }
 
-/*
- * Processes the lines of the buffer, which has `length` bytes; returns the bytes that are left,
- * moved to its beginning.
- */
+/* Reads the lines of the buffer, `length` bytes; the rest, whose length it returns, comes first. */
 static size_t read_buffer(struct log *log, char *buffer, size_t length, bool *io_is_cut)
 {
     char *at = buffer;
@@ -821,33 +808,24 @@ static int read_lines(struct log *log)
 /* No line is about a block: prints what the log has instead. */
 static int tell_nothing(const struct log *log)
 {
-    const char *path = log->job->path;
+    char *has;
 
-    progress_end();
-    if (log->grown)
-        (void)fprintf(stderr,
-                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, only lines of "
-                "growth (%" PRIu64 "): GLOG_v=10 is needed\n",
-                path, log->grown);
-    else if (log->silent)
-        (void)fprintf(stderr,
-                "kedge import: %s: no line of Paddle's allocator says Alloc or Free, other lines "
-                "of it "
-                "are there (%" PRIu64 "): GLOG_v=10 is needed\n",
-                path, log->silent);
+    if (log->grown || log->silent)
+        has = vec_format("no line of Paddle's allocator says Alloc or Free, %s (%" PRIu64
+                         "): GLOG_v=10 is needed",
+                log->grown ? "only lines of growth" : "other lines of it are there",
+                log->grown ? log->grown : log->silent);
     else if (log->others)
-        (void)fprintf(stderr,
-                "kedge import: %s: lines of other allocators alone (%" PRIu64
-                ", %s), which are not "
-                "read: FLAGS_allocator_strategy=auto_growth and GLOG_v=10 are needed\n",
-                path, log->others, log->other);
-    else if (log->job->what)
-        (void)fprintf(stderr, "kedge import: %s: %s\n", path, log->job->what);
+        has = vec_format("lines of other allocators alone (%" PRIu64 ", %s), which are not read: "
+                         "FLAGS_allocator_strategy=auto_growth and GLOG_v=10 are needed",
+                log->others, log->other);
     else
-        (void)fprintf(stderr,
-                "kedge import: %s: nothing in it is known: no pickle, no csv of allocations, and "
-                "no line of Paddle's allocator (GLOG_v=10)\n",
-                path);
+        has = vec_text(log->job->what ? log->job->what
+                                      : "nothing in it is known: no pickle, no csv of allocations, "
+                                        "and no line of Paddle's allocator (GLOG_v=10)");
+    progress_end();
+    (void)fprintf(stderr, "kedge import: %s: %s\n", log->job->path, has);
+    free(has);
     return CMD_BAD;
 }
 
@@ -870,10 +848,7 @@ static uint32_t process_of(struct log *log, struct keytable *numbers, uint32_t s
     return number;
 }
 
-/*
- * The last number in "0", "[1,0]" and "[default0]" is the rank; in a pod's name it may be anything.
- * -1: there is none.
- */
+/* The last number in "0", "[1,0]", "[default0]"; in a pod's name it may be anything. -1: none. */
 static int rank_in(const char *name)
 {
     const char *inner = strrchr(name, ' ');

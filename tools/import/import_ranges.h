@@ -35,10 +35,7 @@ struct import_ranges {
 const struct import_range *import_ranges_enter(struct import_ranges *ranges,
         struct import_names *names, uint32_t thread, uint32_t group, struct import_text name);
 
-/*
- * Removes the innermost range of the group, with this name unless it is 0. False: there is none.
- * *ret_range has no text.
- */
+/* Removes the group's innermost range of this name, 0 = any. False: none. *ret_range: no text. */
 bool import_ranges_leave(struct import_ranges *ranges, uint32_t thread, uint32_t group,
         uint32_t name, struct import_range *ret_range);
 

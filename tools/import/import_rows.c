@@ -25,11 +25,6 @@ struct slots {
     uint64_t last;
 };
 
-static uint64_t take_address(struct slots *slots)
-{
-    return slots->unused_count ? slots->unused[--slots->unused_count] : ++slots->last;
-}
-
 /* A stream is identified by its number in the file: 0 is the default one. */
 static uint64_t import_rows_stream_of(const struct steps *steps, uint32_t index)
 {
@@ -53,7 +48,7 @@ static void tell_row(
         VEC_PUSH(slots->unused, slots->unused_count, slots->unused_room) = *address;
         return;
     }
-    *address = take_address(slots);
+    *address = slots->unused_count ? slots->unused[--slots->unused_count] : ++slots->last;
     struct import_block block = {.address = *address,
             .size = steps->blocks[row->block].size,
             .stream = stream,

@@ -273,7 +273,7 @@ static int by_segment_address(const void *a, const void *b)
     const struct early *x = a;
     const struct early *y = b;
 
-    return (x->block.address > y->block.address) - (x->block.address < y->block.address);
+    return vec_order(x->block.address, y->block.address, 0);
 }
 
 static void tell_early(struct snapshot *s)
@@ -465,10 +465,7 @@ static void tell_trace(struct snapshot *s)
 
 /* ---- the file ---- */
 
-/*
- * The state at the end: the list of segments is the snapshot itself, or a part of it. NULL:
- * neither.
- */
+/* The list of segments, the final state: the snapshot itself, or a part of it; NULL: neither. */
 static const struct pickle_value *find_segments(const struct snapshot *s)
 {
     const struct pickle_value *root = &s->pickle.root;

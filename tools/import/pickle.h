@@ -36,11 +36,7 @@ struct pickle_value {
     uint32_t kind;
     uint32_t length; /* of a text or bytes */
     union {
-        /*
-         * also of a bool; an int beyond 64 bits is refused, an unsigned one of 64 bits is stored as
-         * its bits
-         */
-        int64_t number;
+        int64_t number; /* also of a bool; an unsigned int of 64 bits as its bits */
         double real;
         const char *text; /* not ended by NUL */
         uint32_t list;    /* number of a container */
@@ -69,16 +65,11 @@ int pickle_read(const unsigned char *bytes, size_t length, struct pickle *ret_pi
         struct pickle_error *ret_error);
 void pickle_done(struct pickle *pickle);
 
-/*
- * The elements of a list or tuple (for a dict: keys and values in turns), NULL and 0 for anything
- * else.
- */
+/* The elements of a list or tuple (of a dict: keys and values in turns), else NULL and 0. */
 const struct pickle_value *pickle_items(
         const struct pickle *pickle, const struct pickle_value *list, size_t *ret_count);
 
-/*
- * The value under a key of a dict, the last one of several. NULL: there is none, or it is no dict.
- */
+/* The value under a key of a dict, the last one of several; NULL: none, or it is no dict. */
 const struct pickle_value *pickle_get(
         const struct pickle *pickle, const struct pickle_value *dict, const char *key);
 

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,10 +19,7 @@
 #include "tracker/format/formatsum.h"
 #include "tracker/reader/read.h"
 
-/*
- * Whether an entry of a folder was made from the name up to its end or a slash. A file may end with
- * .N.
- */
+/* Whether an entry of a folder was made from the name, up to a slash. A file may end with .N. */
 static bool is_made_of(const char *name, const char *entry)
 {
     if (*name == '/')
@@ -73,10 +69,7 @@ char *captures_folder(const char *name, const char **ret_rest)
     return folder;
 }
 
-/*
- * Reads the first bytes of a regular file; returns their number, -1: it cannot be read. Any other
- * file has none.
- */
+/* The first bytes of a file: their number, 0 if it is not regular, -1 if it cannot be read. */
 static ssize_t read_start(const char *path, void *bytes, size_t count)
 {
     /* O_NONBLOCK: the open of a pipe must not wait for a writer */
@@ -162,44 +155,47 @@ static void captures_add_capture(void *self, const char *path)
     memcpy(file->rank, header.rank, sizeof(file->rank) - 1);
 }
 
+static void captures_write(const char *path, const void *bytes, size_t count, off_t at)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0)
+        return;
+    (void)!pwrite(fd, bytes, count, at);
+    (void)close(fd);
+}
+
 void captures_ended_by(const char *path, uint32_t pid, int number)
 {
     struct format_header header;
     uint32_t state[2] = {FORMAT_STATE_SIGNAL, (uint32_t)number};
-    bool is_open = capold_look(path, &header) == CAPOLD_ENDED && header.pid == pid
-            && (header.state == FORMAT_STATE_OPEN || header.state == FORMAT_STATE_OOM);
-    int fd = is_open ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
 
-    if (fd < 0)
-        return;
     static_assert(offsetof(struct format_header, state_detail)
                     == offsetof(struct format_header, state) + sizeof(uint32_t),
             "written as one");
-    (void)!pwrite(fd, state, sizeof(state), offsetof(struct format_header, state));
-    (void)close(fd);
+    if (capold_look(path, &header) == CAPOLD_ENDED && header.pid == pid
+            && (header.state == FORMAT_STATE_OPEN || header.state == FORMAT_STATE_OOM))
+        captures_write(path, state, sizeof(state), offsetof(struct format_header, state));
 }
 
 /* Writes the checksums of a finished capture into the file; not if it is damaged already. */
 static void captures_put_seal(const char *path, struct format_header *header)
 {
     struct read_capture *capture;
-    int fd;
 
     if (read_open_parts(path, READ_LIVE | READ_PLACES, &capture, NULL) != 0)
         return;
     bool is_damaged = read_is_damaged(capture);
     header->loose_sum = capture->loose_sum;
     read_close(capture);
-    fd = is_damaged ? -1 : open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
+    if (is_damaged)
         return;
     header->seal = formatsum_seal(header);
     const uint64_t words[2] = {header->seal, header->loose_sum};
     static_assert(offsetof(struct format_header, loose_sum)
                     == offsetof(struct format_header, seal) + sizeof(words[0]),
             "written as one");
-    (void)!pwrite(fd, words, sizeof(words), offsetof(struct format_header, seal));
-    (void)close(fd);
+    captures_write(path, words, sizeof(words), offsetof(struct format_header, seal));
 }
 
 void captures_seal(const char *path)

@@ -61,10 +61,7 @@ void captures_ended_by(const char *path, uint32_t pid, int number);
  */
 void captures_seal(const char *path);
 
-/*
- * Every capture in a folder, also of other formats, cut off, or unreadable: opening it later prints
- * the reason. Paths alone.
- */
+/* Paths of all captures in a folder, also unreadable ones: opening one later prints the reason. */
 void captures_find_any(const char *folder, struct captures *ret);
 void captures_done(struct captures *captures);
 

@@ -28,10 +28,7 @@ static void await_rows(struct search *s, const struct read_live *rows, size_t co
     }
 }
 
-/*
- * The freed block was born before: an older event of the address may concern a block before that
- * one.
- */
+/* The freed block was born before; an older event of the address may concern an earlier block. */
 static void note_free(struct search *s, const struct read_event *event)
 {
     struct carried *carried = s->carried;
@@ -115,9 +112,7 @@ static int by_seq(const void *left, const void *right)
     const struct carried_birth *a = left;
     const struct carried_birth *b = right;
 
-    if (a->what.seq != b->what.seq)
-        return a->what.seq < b->what.seq ? -1 : 1;
-    return a->what.addr < b->what.addr ? -1 : a->what.addr > b->what.addr;
+    return vec_order(a->what.seq, b->what.seq, vec_order(a->what.addr, b->what.addr, 0));
 }
 
 /* Heaps without a remaining event hold what is not in the others. */

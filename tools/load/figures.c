@@ -90,32 +90,16 @@ bool figures_by_totals(const struct load *load, struct model_window window)
             && load->complete_from > window.first;
 }
 
-static const struct model_second no_second = {
-        MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN, MODEL_UNKNOWN};
-
+/* All bits are set in MODEL_UNKNOWN, and in TRACE_NEVER, the moment of an unknown Max. */
 struct model_figures figures_unknown(void)
 {
-    return (struct model_figures){.remaining = MODEL_UNKNOWN,
-            .max = MODEL_UNKNOWN,
-            .allocated = MODEL_UNKNOWN,
-            .allocated_count = MODEL_UNKNOWN,
-            .freed = MODEL_UNKNOWN,
-            .freed_count = MODEL_UNKNOWN,
-            .outside_freed = MODEL_UNKNOWN,
-            .outside_freed_count = MODEL_UNKNOWN,
-            .peak_live = MODEL_UNKNOWN,
-            .peak_live_512 = MODEL_UNKNOWN,
-            .peak_stored_512 = MODEL_UNKNOWN,
-            .peak_reserved = MODEL_UNKNOWN,
-            .max_at = TRACE_NEVER,
-            .hinted = no_second,
-            .would = no_second};
+    struct model_figures unknown;
+
+    memset(&unknown, 0xff, sizeof(unknown));
+    return unknown;
 }
 
-/*
- * In live a hint's releases were made; in other modes they were only recorded, and only events have
- * them.
- */
+/* In live a hint's releases were made; those of other modes are only in the events. */
 static bool would_is_hinted(const struct read_capture *capture)
 {
     for (size_t i = 0; i < capture->rule_count; i++)
@@ -148,7 +132,7 @@ static void take_totals(const struct read_capture *capture, struct model_figures
     f->hinted.max = total->peak_hinted_bytes;
     f->hinted.freed = total->allocated_bytes - total->live_hinted_bytes;
     f->hinted.freed_count = has_releases ? MODEL_UNKNOWN : f->freed_count;
-    f->would = would_is_hinted(capture) ? f->hinted : no_second;
+    f->would = would_is_hinted(capture) ? f->hinted : figures_unknown().would;
 }
 
 void figures_of(const struct load *load, struct model_window window,
@@ -175,39 +159,32 @@ bool figures_utilisation(const struct model_figures *f, double *ret)
     return true;
 }
 
-static void figures_print_bytes(
-        FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
-{
-    (void)fprintf(out, "%s: %s", word, render_bytes(value).text);
-    if (hinted != value)
-        (void)fprintf(out, "   with hints %s", render_bytes(hinted).text);
-    if (would != hinted)
-        (void)fprintf(out, "   hints would make it %s", render_bytes(would).text);
-    (void)fputc('\n', out);
-}
-
-static void figures_print_count(
-        FILE *out, const char *word, uint64_t value, uint64_t hinted, uint64_t would)
-{
-    (void)fprintf(out, "%s: %s", word, render_count(value).text);
-    if (hinted != value)
-        (void)fprintf(out, "   with hints %s", render_count(hinted).text);
-    if (would != hinted)
-        (void)fprintf(out, "   hints would make it %s", render_count(would).text);
-    (void)fputc('\n', out);
-}
-
 void figures_print(FILE *out, const struct model_figures *f)
 {
-    figures_print_bytes(
-            out, "Remaining memory", f->remaining, f->hinted.remaining, f->would.remaining);
-    figures_print_bytes(out, "Max memory", f->max, f->hinted.max, f->would.max);
-    figures_print_bytes(out, "Allocated memory", f->allocated, f->allocated, f->allocated);
-    figures_print_count(
-            out, "Allocated count", f->allocated_count, f->allocated_count, f->allocated_count);
-    figures_print_bytes(out, "Freed memory", f->freed, f->hinted.freed, f->would.freed);
-    figures_print_count(
-            out, "Freed count", f->freed_count, f->hinted.freed_count, f->would.freed_count);
+    const struct {
+        const char *word;
+        struct render_bytes (*text)(uint64_t);
+        uint64_t value, hinted, would;
+    } rows[] = {
+            {"Remaining memory", render_bytes, f->remaining, f->hinted.remaining,
+                    f->would.remaining},
+            {"Max memory", render_bytes, f->max, f->hinted.max, f->would.max},
+            {"Allocated memory", render_bytes, f->allocated, f->allocated, f->allocated},
+            {"Allocated count", render_count, f->allocated_count, f->allocated_count,
+                    f->allocated_count},
+            {"Freed memory", render_bytes, f->freed, f->hinted.freed, f->would.freed},
+            {"Freed count", render_count, f->freed_count, f->hinted.freed_count,
+                    f->would.freed_count},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        (void)fprintf(out, "%s: %s", rows[i].word, rows[i].text(rows[i].value).text);
+        if (rows[i].hinted != rows[i].value)
+            (void)fprintf(out, "   with hints %s", rows[i].text(rows[i].hinted).text);
+        if (rows[i].would != rows[i].hinted)
+            (void)fprintf(out, "   hints would make it %s", rows[i].text(rows[i].would).text);
+        (void)fputc('\n', out);
+    }
 }
 
 void figures_json(struct json *json, const struct model_figures *f)
@@ -265,15 +242,10 @@ static void figures_print_line(
     render_text(out, line->function);
     if (line->file || *line->module)
         (void)fputc(' ', out);
-    if (line->file) {
-        render_text(out, line->file);
-        if (line->line || line->is_python)
-            (void)fprintf(out, ":%u", line->line);
-        (void)fputc('\n', out);
-    } else {
-        render_text(out, filename_of(line->module));
-        (void)fputc('\n', out);
-    }
+    render_text(out, line->file ? line->file : filename_of(line->module));
+    if (line->file && (line->line || line->is_python))
+        (void)fprintf(out, ":%u", line->line);
+    (void)fputc('\n', out);
 }
 
 /* 0 without Python lines. */
@@ -293,9 +265,7 @@ void figures_print_stack(
 
     if (count == 0)
         (void)fprintf(out, "%s(no stack was recorded)\n", indent);
-    /*
-     * native frames that Python called come first and are many: leaves lines for the program's own
-     */
+    /* native frames that Python called come first and are many: lines are left for the program's */
     size_t native = native_before_python(lines, count);
     size_t hidden = native > limit / 3 ? native - limit / 3 : 0;
     for (size_t i = 0; i < count && i < limit + hidden; i++) {
@@ -310,10 +280,7 @@ void figures_print_stack(
         (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);
 }
 
-/*
- * The stacks of a touch, the toucher's first, and the way to each, in which Python comes first;
- * returns their number.
- */
+/* The stacks of a touch, the toucher's first, and the way to each, Python first; their number. */
 static size_t touch_stacks(const struct trace *trace, const struct load_hint *hint,
         struct symbols *symbols, uint32_t ret_stacks[2], char ***ret_ways)
 {

@@ -17,25 +17,17 @@
 #include "tools/symbols/symbols.h"
 #include "tools/trace/model.h"
 
-/*
- * The window of --from and --to (NULL = open end); returns 0 or an exit code after one line on
- * stderr.
- */
+/* The window of --from and --to (NULL = open end): 0, or an exit code after one line on stderr. */
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window);
 
-/*
- * The nearest name to `name` among the paths of anchors and their last parts; NULL = none is near.
- */
+/* The nearest name to `name` among paths of anchors and their last parts; NULL = none is near. */
 const char *figures_nearest_anchor(const struct trace *trace, const char *name);
 
 /* "SOT_CALL_0 (2)" for the second instance; the caller frees it. */
 char *figures_anchor_text(const struct trace_anchor *anchor);
 
-/*
- * Whether the window is the whole run and events of it are missing, so that the writer's own counts
- * are used.
- */
+/* Whether the window is the whole run and lacks events: the writer's own counts are used. */
 bool figures_by_totals(const struct load *load, struct model_window window);
 
 /*
@@ -49,10 +41,7 @@ void figures_of(const struct load *load, struct model_window window,
 /* Figures that are all unknown, because events are missing. */
 struct model_figures figures_unknown(void);
 
-/*
- * Peak of stored bytes, in blocks of 512 B, by peak reserved; false: there is none, or it is
- * unknown.
- */
+/* Peak of stored bytes, in blocks of 512 B, by peak reserved; false: none, or unknown. */
 bool figures_utilisation(const struct model_figures *figures, double *ret);
 
 /* "Remaining memory: 6.75 MiB" and the other five, with a second value if hints change one. */
@@ -63,10 +52,7 @@ void figures_json(struct json *json, const struct model_figures *figures);
 
 /* "key": {count, bytes}. */
 void figures_json_sum(struct json *json, const char *key, const struct trace_sum *sum);
-/*
- * The blocks that a hint expects in an instance of its anchor; a most of 0: it expects none in
- * particular.
- */
+/* The blocks that a hint expects in an instance of its anchor; a most of 0: none in particular. */
 void figures_json_expect(struct json *json, const struct rule *rule);
 
 /* " ... 3 more stacks (--top)", if there are more than `top`. */
@@ -80,10 +66,7 @@ void figures_print_stack(
 void figures_json_stack(
         struct json *json, struct symbols *symbols, uint32_t stack, const char *key);
 
-/*
- * Writes that poison found after the release was due, after `before` in the first line: their
- * count, and the first such block.
- */
+/* Writes that poison found after the release was due, with `before` ahead: count, first block. */
 void figures_print_written(FILE *out, const char *before, struct symbols *symbols,
         const struct trace *trace, const struct load_hint *hint);
 

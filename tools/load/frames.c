@@ -12,19 +12,11 @@ static enum frames_kind frames_kind(const struct symbols_line *line)
     return line->is_ours ? FRAMES_NATIVE : FRAMES_BELOW;
 }
 
-static const char *frames_file(const struct symbols_line *line)
-{
-    return line->file ? line->file : line->module;
-}
-
 uint32_t frames_number(struct frames *frames, const struct symbols_line *line)
 {
-    struct key key = keytable_text(line->function);
-    struct key file = keytable_text(frames_file(line));
+    struct key key = symbols_line_key(line);
 
-    key.a ^= file.a * 3;
-    key.b ^= file.b * 5;
-    key.c ^= (uint64_t)line->line << 16 ^ (uint64_t)frames_kind(line) << 60 ^ file.c << 8;
+    key.c ^= (uint64_t)frames_kind(line) << 60;
     uint32_t at = keytable_number(&frames->index, key);
     if (at == frames->count) {
         /* NOLINTNEXTLINE(bugprone-sizeof-expression): the list is one of pointers */
@@ -47,7 +39,7 @@ void frames_json(struct json *json, const struct frames *frames)
 
         json_begin(json, NULL, '[');
         json_text(json, NULL, line->function);
-        json_text(json, NULL, frames_file(line));
+        json_text(json, NULL, symbols_line_file(line));
         json_uint(json, NULL, line->line);
         json_uint(json, NULL, frames_kind(line));
         json_end(json, ']');

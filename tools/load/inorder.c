@@ -2,14 +2,11 @@
 #include "tools/load/inorder.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
-/*
- * The place for all anchors of a stack without a place of their own (tracker/capture/capplace.c).
- */
+/* The place for all anchors of a stack without a place of their own (capture/capplace.c). */
 #define ANYWHERE "(other anchors)"
 
 struct level {
@@ -51,15 +48,7 @@ static struct key place_key(uint32_t stack, uint32_t path, int device)
 
 static struct key other_key(int device)
 {
-    return place_key(
-            UINT32_MAX, UINT32_MAX, device >= 0 && device < (int)FORMAT_DEVICES_MAX ? device : -1);
-}
-
-static uint32_t inorder_path_number(const struct order *order, const char *path)
-{
-    const uint32_t *number = keytable_find(&order->paths, keytable_text(path));
-
-    return number ? *number : TRACE_NONE;
+    return place_key(UINT32_MAX, UINT32_MAX, trace_has_totals(device) ? device : -1);
 }
 
 static void list_places(struct order *order)
@@ -75,36 +64,25 @@ static void list_places(struct order *order)
     }
     order->path_of = vec_new(load->trace->anchor_count, sizeof(*order->path_of));
     for (size_t i = 0; i < load->trace->anchor_count; i++)
-        order->path_of[i] = inorder_path_number(order, load->trace->anchors[i].path);
-    order->anywhere = inorder_path_number(order, ANYWHERE);
-}
-
-static uint32_t place_at(const struct order *order, struct key key)
-{
-    const uint32_t *at = keytable_find(&order->places, key);
-
-    return at ? *at : TRACE_NONE;
+        order->path_of[i] = keytable_get(
+                &order->paths, keytable_text(load->trace->anchors[i].path), TRACE_NONE);
+    order->anywhere = keytable_get(&order->paths, keytable_text(ANYWHERE), TRACE_NONE);
 }
 
 /* Searched in the run's order: its own place, else its stack's in any anchor, else the device's. */
 static struct share *inorder_share_of(const struct order *order, const struct trace_block *block)
 {
-    uint32_t at =
-            place_at(order, place_key(block->stack, order->path_of[block->anchor], block->device));
+    const struct key keys[] = {
+            place_key(block->stack, order->path_of[block->anchor], block->device),
+            place_key(block->stack, order->anywhere, block->device), other_key(block->device)};
+    uint32_t at = TRACE_NONE;
 
-    if (at == TRACE_NONE)
-        at = place_at(order, place_key(block->stack, order->anywhere, block->device));
-    if (at == TRACE_NONE)
-        at = place_at(order, other_key(block->device));
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && at == TRACE_NONE; i++)
+        at = keytable_get(&order->places, keys[i], TRACE_NONE);
     return &order->shares[at == TRACE_NONE ? order->load->place_count : at];
 }
 
 /* ---- the walk ---- */
-
-static bool has_marks(int device)
-{
-    return device >= 0 && device < (int)FORMAT_DEVICES_MAX;
-}
 
 /* True: higher than ever. */
 static bool inorder_rise(struct level *level, uint64_t by)
@@ -131,7 +109,7 @@ static void inorder_born(struct order *order, const struct trace_block *block)
     (void)inorder_rise(&order->memclass[block->memclass], block->size);
     (void)inorder_rise(&share->bytes, block->size);
     (void)inorder_rise(&share->count, 1);
-    if (!has_marks(block->device))
+    if (!trace_has_totals(block->device))
         return;
     (void)inorder_rise(&order->device_hinted[block->device], block->size);
     if (inorder_rise(&order->device[block->device], block->size))
@@ -143,7 +121,7 @@ static void inorder_let_go(struct order *order, const struct trace_block *block)
 {
     order->hinted.now -= block->size;
     order->stored.now -= inorder_stored(block);
-    if (has_marks(block->device))
+    if (trace_has_totals(block->device))
         order->device_hinted[block->device].now -= block->size;
 }
 
@@ -157,7 +135,7 @@ static void died(struct order *order, const struct trace_block *block)
     order->memclass[block->memclass].now -= block->size;
     share->bytes.now -= block->size;
     share->count.now--;
-    if (has_marks(block->device))
+    if (trace_has_totals(block->device))
         order->device[block->device].now -= block->size;
 }
 
@@ -185,9 +163,9 @@ static void share_peaks(struct order *order)
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
-        uint32_t peak = has_marks(block->device) ? order->peak_at[block->device] : 0;
+        uint32_t peak = trace_has_totals(block->device) ? order->peak_at[block->device] : 0;
 
-        if (has_marks(block->device) && block->born <= peak && block->died > peak) {
+        if (trace_has_totals(block->device) && block->born <= peak && block->died > peak) {
             inorder_share_of(order, block)->high_bytes += block->size;
             inorder_share_of(order, block)->high_count++;
         }
@@ -226,9 +204,7 @@ static int inorder_by_share(const void *left, const void *right)
     const struct read_place *a = ((const struct load_place *)left)->what;
     const struct read_place *b = ((const struct load_place *)right)->what;
 
-    if (a->high_bytes != b->high_bytes)
-        return a->high_bytes < b->high_bytes ? 1 : -1;
-    return (a > b) - (a < b);
+    return vec_order(b->high_bytes, a->high_bytes, (a > b) - (a < b));
 }
 
 static void set_places(const struct order *order, struct load *load)
@@ -266,18 +242,12 @@ void inorder_settle(struct load *load)
 
 /* ---- the peaks alone ---- */
 
-#define HEAPS FORMAT_HEAPS_MAX
-
 /* Live and reserved bytes, from the sums of the events alone. */
 struct sum {
     struct level live, hinted, held;
     struct level memclass[FORMAT_CLASSES_MAX];
-    struct keytable released; /* addresses of blocks whose storage a hint has released */
-    struct {
-        uint64_t heap, bytes;
-        int device;
-    } heaps[HEAPS];
-    unsigned heap_count;
+    struct keytable released;     /* addresses of blocks whose storage a hint has released */
+    struct keytable_values heaps; /* (device, heap) -> bytes */
 };
 
 static void sum_block(struct sum *sum, const struct read_event *event)
@@ -306,21 +276,11 @@ static void sum_release(struct sum *sum, const struct read_event *event)
 
 static void sum_heap(struct sum *sum, const struct read_event *event)
 {
-    unsigned i;
+    uint64_t *heap = keytable_value(
+            &sum->heaps, (struct key){(uint64_t)(int64_t)event->device, event->heap, 0});
 
-    for (i = 0; i < sum->heap_count
-            && (sum->heaps[i].heap != event->heap || sum->heaps[i].device != event->device);
-            i++)
-        ;
-    if (i == HEAPS)
-        return;
-    if (i == sum->heap_count) {
-        sum->heaps[i].heap = event->heap;
-        sum->heaps[i].device = event->device;
-        sum->heap_count++;
-    }
-    (void)inorder_rise(&sum->held, event->size - sum->heaps[i].bytes);
-    sum->heaps[i].bytes = event->size;
+    (void)inorder_rise(&sum->held, event->size - *heap);
+    *heap = event->size;
 }
 
 static void sum_events(struct sum *sum, struct read_capture *capture)
@@ -340,11 +300,12 @@ static void sum_events(struct sum *sum, struct read_capture *capture)
     }
     read_walk_free(walk);
     keytable_done(&sum->released);
+    keytable_values_done(&sum->heaps);
 }
 
 struct read_capture *inorder_totals(const char *path)
 {
-    struct sum sum = {.heap_count = 0};
+    struct sum sum = {.live = {0}};
     struct read_capture *capture;
     struct read_error error;
 

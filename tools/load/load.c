@@ -25,20 +25,14 @@ struct translation {
     struct keytable threads; /* thread number */
     /* index in the trace of the thread asked for last: the next event usually has the same */
     uint32_t last_thread;
-    struct keytable reserved; /* (device, heap) -> index in `heaps` */
-    struct keytable dead;     /* address -> index in `limbo` */
-    struct keytable numbers;  /* seq -> block, for blocks whose uses are recorded */
+    struct keytable numbers; /* seq -> block, for blocks whose uses are recorded */
     struct keytable others; /* address -> index in load->others while it is live, else TRACE_NONE */
-    uint64_t *heaps;
-    size_t heap_count, heap_room;
+    struct keytable_values heaps;          /* (device, heap) -> bytes */
+    struct keytable_values limbo;          /* address -> when the block there died, ns */
+    struct keytable_values live;           /* device -> bytes */
     uint64_t held[FORMAT_DEVICES_MAX + 1]; /* by heaps of a device, the last entry: of all others */
     struct carried carried;
-    size_t born;     /* entries of `carried` that are in the trace */
-    uint64_t *limbo; /* when each dead block died, ns */
-    size_t limbo_count, limbo_room;
-    struct keytable devices; /* -> index in `live` */
-    uint64_t *live;          /* bytes on each device */
-    size_t live_count, live_room;
+    size_t born; /* entries of `carried` that are in the trace */
 };
 
 static uint32_t load_stack_of(struct translation *tr, uint32_t leaf, uint32_t pystack)
@@ -74,11 +68,7 @@ static uint32_t load_anchor_of(struct translation *tr, uint32_t path, uint32_t i
 /* Live bytes of a device. */
 static uint64_t *live_on(struct translation *tr, int device)
 {
-    uint32_t at = keytable_number(&tr->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
-
-    if (at == tr->live_count)
-        VEC_PUSH(tr->live, tr->live_count, tr->live_room) = 0;
-    return &tr->live[at];
+    return keytable_value(&tr->live, (struct key){(uint64_t)(int64_t)device, 0, 0});
 }
 
 static void load_add_birth(struct translation *tr, const struct read_event *event)
@@ -195,21 +185,16 @@ static void add_edge(struct translation *tr, const struct read_event *event)
     trace_add_edge(tr->trace, kinds[event->edge], anchor, load_thread_of(tr, event->thread));
 }
 
-/* The bytes that a heap holds now; its number in the trace. */
+/* The bytes that a heap holds now. */
 static uint64_t *heap_of(struct translation *tr, int device, uint64_t heap)
 {
-    uint32_t index =
-            keytable_number(&tr->reserved, (struct key){(uint64_t)(int64_t)device, heap, 0});
-
-    if (index == tr->heap_count)
-        VEC_PUSH(tr->heaps, tr->heap_count, tr->heap_room) = 0;
-    return &tr->heaps[index];
+    return keytable_value(&tr->heaps, (struct key){(uint64_t)(int64_t)device, heap, 0});
 }
 
 /* The index of a device in `held`. */
 static unsigned load_held_at(int device)
 {
-    return (unsigned)device < FORMAT_DEVICES_MAX ? (unsigned)device : FORMAT_DEVICES_MAX;
+    return trace_has_totals(device) ? (unsigned)device : FORMAT_DEVICES_MAX;
 }
 
 static void load_hold(struct translation *tr, unsigned at, uint64_t more)
@@ -246,25 +231,14 @@ static void add_oom(struct translation *tr, const struct read_event *event)
     };
 }
 
-static void enter_limbo(struct translation *tr, const struct read_event *event)
-{
-    uint32_t index = keytable_number(&tr->dead, (struct key){event->addr, 0, 0});
-
-    if (index == tr->limbo_count)
-        VEC_PUSH(tr->limbo, tr->limbo_count, tr->limbo_room) = 0;
-    tr->limbo[index] = event->time_ns;
-}
-
 static void leave_limbo(
         struct translation *tr, const struct read_event *event, struct load_hint *hint)
 {
-    const uint32_t *index = keytable_find(&tr->dead, (struct key){event->addr, 0, 0});
+    struct key key = {event->addr, 0, 0};
 
-    if (!index || event->time_ns < tr->limbo[*index])
-        return;
-    uint64_t waited = event->time_ns - tr->limbo[*index];
-    if (waited > hint->limbo_max_ns)
-        hint->limbo_max_ns = waited;
+    if (keytable_find(&tr->limbo.numbers, key))
+        hint->limbo_max_ns = max_of(
+                hint->limbo_max_ns, excess_of(event->time_ns, *keytable_value(&tr->limbo, key)));
 }
 
 /* ---- hints ---- */
@@ -343,7 +317,7 @@ static void count_hint(
     trace_sum_add(&hint->sums[event->what], event->size);
     count_held(tr->load, event);
     if (event->what == FORMAT_HINT_DEAD)
-        enter_limbo(tr, event);
+        *keytable_value(&tr->limbo, (struct key){event->addr, 0, 0}) = event->time_ns;
     if (event->what == FORMAT_HINT_UNMAPPED)
         leave_limbo(tr, event, hint);
     if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
@@ -357,36 +331,21 @@ static void count_hint(
     }
 }
 
-static void note_shared(struct translation *tr, const struct read_event *event)
-{
-    uint32_t block = trace_find_live(tr->trace, event->addr);
-
-    if (block != TRACE_NONE)
-        tr->trace->blocks[block].shared = true;
-}
-
-static void note_matched(struct translation *tr, const struct read_event *event)
-{
-    uint32_t block = trace_find_live(tr->trace, event->addr);
-
-    if (block != TRACE_NONE)
-        tr->trace->blocks[block].rule = event->rule;
-}
-
 static void load_add_hint(struct translation *tr, const struct read_event *event)
 {
     bool is_release = event->what == FORMAT_HINT_DEAD || event->what == FORMAT_HINT_WOULD_RELEASE;
+    uint32_t block = trace_find_live(tr->trace, event->addr);
 
     /* an old event may concern an earlier block at the address */
     if (is_release && event->seq > tr->carried.since)
-        (void)trace_add_release(tr->trace, event->addr,
+        trace_add_release(tr->trace, event->addr,
                 load_anchor_of(tr, event->path_number, event->instance), event->rule, event->mode);
     else
         (void)trace_add_other(tr->trace, load_thread_of(tr, event->thread));
-    if (event->what == FORMAT_HINT_PLANNED)
-        note_matched(tr, event);
-    if (event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
-        note_shared(tr, event);
+    if (block != TRACE_NONE && event->what == FORMAT_HINT_PLANNED)
+        tr->trace->blocks[block].rule = event->rule;
+    if (block != TRACE_NONE && event->what == FORMAT_HINT_SKIPPED && event->rule < 0)
+        tr->trace->blocks[block].shared = true;
     if (event->rule >= 0 && (size_t)event->rule < tr->load->hint_count)
         count_hint(tr, event, &tr->load->hints[event->rule]);
 }
@@ -441,15 +400,6 @@ static void load_add_event(struct translation *tr, const struct read_event *even
 
     if ((unsigned)event->kind < FORMAT_EVENT_KIND_COUNT && adders[event->kind])
         adders[event->kind](tr, event);
-}
-
-static struct read_walk *begin_walk(struct translation *tr, bool is_last)
-{
-    struct read_walk *walk = read_walk_new(tr->load->capture, is_last);
-
-    if (!walk)
-        vec_out_of_memory();
-    return walk;
 }
 
 /* ---- blocks that lived before the first recorded event ---- */
@@ -553,9 +503,8 @@ static void translate_event(struct translation *tr, const struct read_event *eve
     add_carried_before(tr, event->seq);
     size_t before = trace->event_count;
     if (tr->load->complete_from == TRACE_NEVER && event->seq > tr->capture->complete_after_seq) {
-        if (before
-                /* it stands for the missing events: complete from event 0 on means the whole run */
-                == 0)
+        /* it stands for the missing events: complete from event 0 on means the whole run */
+        if (before == 0)
             before = trace_add_other(trace, 0) + 1u;
         tr->load->complete_from = (uint32_t)before;
     }
@@ -569,10 +518,12 @@ static void translate_event(struct translation *tr, const struct read_event *eve
 static void translate_events(struct translation *tr)
 {
     size_t count = tr->capture->event_count;
-    struct read_walk *walk = begin_walk(tr, true);
+    struct read_walk *walk = read_walk_new(tr->load->capture, true);
     const struct read_event *event;
     size_t done = 0;
 
+    if (!walk)
+        vec_out_of_memory();
     if (tr->carried.since > 0)
         add_carried_before(tr, tr->carried.since + 1);
     progress_begin("reading");
@@ -588,28 +539,20 @@ static void translate_events(struct translation *tr)
     add_carried_before(tr, UINT64_MAX);
 }
 
-/* Reserves room for all events; unused room costs no memory. */
-static void reserve(struct translation *tr)
-{
-    const struct read_capture *capture = tr->capture;
-    size_t blocks = capture->kind_count[FORMAT_EVENT_ALLOC];
-    size_t carried = tr->carried.count;
-
-    trace_reserve(tr->trace, capture->event_count + carried + 2, blocks + carried);
-}
-
 static void translate(struct translation *tr)
 {
     const struct read_capture *capture = tr->capture;
 
     if (!capture->has_all_events)
         carried_find(tr->load->capture, &tr->carried);
-    reserve(tr);
+    /* for all events; unused room costs no memory */
+    trace_reserve(tr->trace, capture->event_count + tr->carried.count + 2,
+            capture->kind_count[FORMAT_EVENT_ALLOC] + tr->carried.count);
     begin_reserved(tr);
     tr->load->complete_from = capture->has_all_events ? 0 : TRACE_NEVER;
     translate_events(tr);
-    if (capture->lost.events_dropped
-            || read_is_damaged(capture)) /* the place of the missing events is unknown */
+    /* the place of missing events is unknown */
+    if (capture->lost.events_dropped || read_is_damaged(capture))
         tr->load->complete_from = TRACE_NEVER;
     add_live_uses(tr);
     trace_place_calls(tr->trace);
@@ -617,18 +560,14 @@ static void translate(struct translation *tr)
 
 /* ---- reasons of failed allocations ---- */
 
-/*
- * The failure in the log that a record describes, NULL: it is not in the log, or has another
- * record.
- */
+/* The failure in the log that a record describes, NULL: it is not there, or has another record. */
 static struct load_oom *oom_of(
         struct load *load, const struct keytable *ooms, const struct read_oom *why)
 {
-    const uint32_t *known =
-            keytable_find(ooms, (struct key){why->what.seq, why->what.requested, 0});
+    uint32_t at =
+            keytable_get(ooms, (struct key){why->what.seq, why->what.requested, 0}, UINT32_MAX);
 
-    return known && *known < load->oom_count && !load->ooms[*known].why ? &load->ooms[*known]
-                                                                        : NULL;
+    return at < load->oom_count && !load->ooms[at].why ? &load->ooms[at] : NULL;
 }
 
 /* Live bytes of the device then, added up from the record of the failure. */
@@ -678,9 +617,7 @@ static int oom_by_seq(const void *left, const void *right)
     const struct load_oom *a = left;
     const struct load_oom *b = right;
 
-    if (a->seq != b->seq)
-        return a->seq < b->seq ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
+    return vec_order(a->seq, b->seq, vec_order(a->number, b->number, 0));
 }
 
 static void add_reasons(struct translation *tr)
@@ -737,15 +674,12 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
     stacks_done(&tr.stacks);
     keytable_done(&tr.anchors);
     keytable_done(&tr.threads);
-    keytable_done(&tr.reserved);
-    keytable_done(&tr.dead);
     keytable_done(&tr.others);
     keytable_done(&tr.numbers);
-    keytable_done(&tr.devices);
+    keytable_values_done(&tr.heaps);
+    keytable_values_done(&tr.limbo);
+    keytable_values_done(&tr.live);
     carried_done(&tr.carried);
-    free(tr.heaps);
-    free(tr.live);
-    free(tr.limbo);
     inorder_settle(&load);
     if (load.complete_from != 0 && capture->counted_late > 0)
         load.trace->live_most = capture->total.peak_bytes;

@@ -21,10 +21,7 @@
 
 struct steps;
 
-/*
- * The text of load_lacks for a capture whose bounded log has lost its beginning, or that has no
- * log.
- */
+/* The text of load_lacks for a capture without a log, or whose bounded log lost its beginning. */
 #define LOAD_LACKS "events are missing in the capture (KEDGE_TRACE=full keeps all)"
 
 /* Events of one hint in the run. Counts are of blocks (touches: of calls). */
@@ -34,10 +31,7 @@ struct load_hint {
     enum action action;
     struct trace_sum sums[FORMAT_HINT_COUNT]; /* of the recorded events of each kind */
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
-    /*
-     * Of the first late touch or violation; without one, of the last new place that carried the
-     * address.
-     */
+    /* of the first late touch or violation; else of the last new place that carried the address */
     uint32_t touch_stack;
     uint32_t argcheck_block;             /* the block that it touched, TRACE_NONE */
     uint32_t written_block;              /* of the first late write, TRACE_NONE */
@@ -92,9 +86,8 @@ struct load {
     struct bundle_modules *modules; /* the same */
     struct load_hint *hints;
     size_t hint_count;
-    uint64_t held,
-            held_most; /* bytes that hints hold after their free: at the log's end, and at most */
-    struct load_hold *holds; /* each change of `held` */
+    uint64_t held, held_most; /* that hints hold after their free: at the log's end; at most */
+    struct load_hold *holds;  /* each change of `held` */
     size_t held_count, held_room;
     struct load_oom *ooms;
     size_t oom_count, oom_room;
@@ -105,12 +98,8 @@ struct load {
     uint32_t *kept_stacks; /* stacks of the capture's `kept`, by their numbers in the trace */
     uint32_t *threads;     /* the capture's number of each thread of the trace */
     size_t thread_count, thread_room;
-    uint64_t failed_count; /* failed requests in the log */
-    /*
-     * event index: from here on no event is missing; 0: none of the run is; TRACE_NEVER: no events
-     * exist
-     */
-    uint32_t complete_from;
+    uint64_t failed_count;  /* failed requests in the log */
+    uint32_t complete_from; /* event index: none is missing from here on; TRACE_NEVER: no events */
 };
 
 /*
@@ -124,10 +113,7 @@ struct trace_sum load_released(const struct load *load, const struct load_hint *
 struct trace_sum load_would(const struct load *load, const struct load_hint *hint);
 uint64_t load_late(const struct load *load, const struct load_hint *hint);
 
-/*
- * The number of instances in which a hint matched other blocks than it expects; 1 if the events to
- * count them are missing.
- */
+/* Instances in which a hint matched other blocks than it expects; 1 if their events are missing. */
 uint64_t load_drifts(const struct load_hint *hint);
 
 /* Blocks that a hint in poison was to fill, and whose content was not checked afterwards. */
@@ -150,9 +136,7 @@ int load_csv(const char *path, bool sync, struct load *ret_load);
 /* The trace alone. */
 struct trace *load_steps(const struct steps *steps, bool sync);
 
-/*
- * Whether the file's first line is text with a comma, valid or not. load_csv reports errors in it.
- */
+/* Whether the file's first line is text with a comma; load_csv reports errors in it. */
 bool load_is_csv(const char *path);
 
 /* The same from an open capture, which it takes over. `path` is only a name. */
@@ -164,16 +148,10 @@ void load_capture(const char *path, struct read_capture *capture, struct load *r
  */
 bool load_refuses(const char *who, const struct load *load);
 
-/*
- * Whether the capture was made from another tool's record (kedge import), which its settings
- * imported_from and imported_file name.
- */
+/* Whether kedge import made the capture (settings imported_from, imported_file). */
 bool load_is_imported(const struct read_capture *capture);
 
-/*
- * The text for a command whose events are not in the log, with the setting that keeps them, if
- * known.
- */
+/* The text for a command whose events are not in the log, with the setting that keeps them. */
 const char *load_lacks(const struct read_capture *capture);
 
 /*

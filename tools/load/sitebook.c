@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/load/sitebook.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define FRAMES_MAX 256u /* frames of a stack, of each kind */
@@ -22,9 +21,7 @@ void sitebook_done(struct sitebook *book)
 
 uint32_t sitebook_find(const struct sitebook *book, struct key key)
 {
-    const uint32_t *stack = keytable_find(&book->sites, key);
-
-    return stack ? *stack : SITEBOOK_NONE;
+    return keytable_get(&book->sites, key, SITEBOOK_NONE);
 }
 
 /* A copy of the text that lives as long as the book; equal texts are one copy. */
@@ -96,12 +93,8 @@ uint32_t sitebook_add(
 
     if (known != SITEBOOK_NONE || keytable_count(&book->sites) >= SITEBOOK_MAX)
         return known;
-    if (stack != 0) {
-        known = copy_frames(book, from, &from->stacks[stack]);
-        if (from->stacks[stack].pycount)
-            copy_python(book, known, from, &from->stacks[stack]);
-    } else {
-        known = 0;
-    }
+    known = stack ? copy_frames(book, from, &from->stacks[stack]) : 0;
+    if (from->stacks[stack].pycount) /* not stack 0 */
+        copy_python(book, known, from, &from->stacks[stack]);
     return *keytable_at(&book->sites, key, known);
 }

@@ -35,10 +35,7 @@ void sitebook_done(struct sitebook *book);
 /* The stack of a key; SITEBOOK_NONE: it is not in the book. */
 uint32_t sitebook_find(const struct sitebook *book, struct key key);
 
-/*
- * The stack of a key; a new key gets `from`'s stack. SITEBOOK_NONE: the book is full. Stack 0 of
- * `from` is stack 0.
- */
+/* The stack of a key; a new one gets `from`'s, stack 0 is 0. SITEBOOK_NONE: the book is full. */
 uint32_t sitebook_add(
         struct sitebook *book, struct key key, const struct trace *from, uint32_t stack);
 

@@ -73,12 +73,8 @@ static void index_events(struct work *work)
     work->latest = vec_new(trace->event_count / TIMES + 1, sizeof *work->latest);
     work->allocs = mark_events(trace, TRACE_ALLOC);
     work->frees = mark_events(trace, TRACE_FREE);
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-
-        latest = event->time_ns > latest ? event->time_ns : latest;
-        work->latest[i / TIMES] = latest;
-    }
+    for (size_t i = 0; i < trace->event_count; i++)
+        work->latest[i / TIMES] = latest = max_of(latest, trace->events[i].time_ns);
     work->end_ns = max_of(latest, trace->latest_use_ns);
 }
 
@@ -107,10 +103,7 @@ static uint32_t event_after(const struct work *work, uint64_t time_ns, uint32_t 
 {
     size_t at = patterns_first_later(work, time_ns);
 
-    /*
-     * An event may have a later time than events after it: threads number theirs before they read
-     * the clock.
-     */
+    /* events after it may have an earlier time: threads number theirs before they read the clock */
     return at > born ? (uint32_t)at : born + 1;
 }
 
@@ -162,7 +155,7 @@ static void patterns_add_block(struct work *work, enum patterns_kind pattern,
             .from = when.from,
             .to = when.to};
     struct patterns_row *row = &work->figures->of[pattern].row[mend.row];
-    uint64_t time = when.to_ns > when.from_ns ? when.to_ns - when.from_ns : 0;
+    uint64_t time = excess_of(when.to_ns, when.from_ns);
 
     row->count++;
     row->bytes += block->size;
@@ -200,10 +193,7 @@ static void find_after_last_use(struct work *work, const struct trace_block *blo
         patterns_add_block(work, PATTERNS_LATE, block, NULL, after);
 }
 
-/*
- * Intervals that end at a use. An event right after a moment finds the block there: it may be
- * missing until just before that event.
- */
+/* Intervals that end at a use: the event right after a moment finds the block there. */
 static void find_before_uses(
         struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
@@ -219,10 +209,7 @@ static void find_before_uses(
                 (struct interval){uses->gap_end - uses->gap, uses->gap_end, gap, gap_end - 1});
 }
 
-/*
- * Finds the block's patterns; returns the event after which it is no longer needed, TRACE_NEVER:
- * not before its free.
- */
+/* Finds the block's patterns; the event after which nothing needs it, TRACE_NEVER: its free. */
 static uint32_t find_patterns(
         struct work *work, const struct trace_block *block, const struct trace_uses *uses)
 {
@@ -309,15 +296,12 @@ int patterns_by_saving(const void *left, const void *right)
     const struct patterns_row *a = left;
     const struct patterns_row *b = right;
 
-    if (a->saves != b->saves)
-        return a->saves > b->saves ? -1 : 1;
+    int order = vec_order(a->stack, b->stack, vec_order(a->pattern, b->pattern, 0));
+
+    order = vec_order(b->bytes, a->bytes, order);
     if (a->cost < b->cost || a->cost > b->cost)
-        return a->cost > b->cost ? -1 : 1;
-    if (a->bytes != b->bytes)
-        return a->bytes > b->bytes ? -1 : 1;
-    if (a->stack != b->stack)
-        return a->stack < b->stack ? -1 : 1;
-    return (int)a->pattern - (int)b->pattern;
+        order = a->cost > b->cost ? -1 : 1;
+    return vec_order(b->saves, a->saves, order);
 }
 
 static void find_peak(struct work *work)
@@ -329,9 +313,7 @@ static void find_peak(struct work *work)
     work->peak_at = model.max_at;
 }
 
-/*
- * Judges the blocks of the window; returns for each the event after which it is no longer needed.
- */
+/* Judges the blocks of the window; for each the event after which it is no longer needed. */
 static uint32_t *judge_blocks(struct work *work)
 {
     const struct trace *trace = work->trace;

@@ -53,8 +53,7 @@ struct patterns_row {
     uint32_t other;  /* redundant: stack of the blocks that it could use, else TRACE_NONE */
     uint32_t anchor; /* of the block that shows the pattern for longest */
     uint64_t count, bytes;
-    /* bytes of them that were live and showed the pattern at the peak of live memory */
-    uint64_t at_max;
+    uint64_t at_max;     /* bytes of them that were live at the peak and showed the pattern then */
     uint64_t longest_ns; /* of one block */
     uint64_t saves;      /* of Max */
     double cost;         /* bytes x seconds */
@@ -70,12 +69,8 @@ struct patterns_figures {
     struct patterns_found of[PATTERNS_COUNT];
     uint64_t judged, judged_bytes;
     uint64_t doubts[PATTERNS_DOUBTS], doubtful_bytes;
-    uint64_t peak; /* Max of the window */
-    /*
-     * Max, if each judged block had been freed right after its last use, and each unused one after
-     * its birth
-     */
-    uint64_t peak_then;
+    uint64_t peak;      /* Max of the window */
+    uint64_t peak_then; /* Max, if each judged block were freed after its last use, or its birth */
 };
 
 /* Orders rows by savings, then by cost, then by size; for VEC_SORT. */

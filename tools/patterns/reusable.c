@@ -2,7 +2,6 @@
 #include "tools/patterns/reusable.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
@@ -60,9 +59,7 @@ static int by_use_time(const void *left, const void *right)
     const struct candidate *a = left;
     const struct candidate *b = right;
 
-    if (a->time != b->time)
-        return a->time < b->time ? -1 : 1;
-    return (a->block > b->block) - (a->block < b->block);
+    return vec_order(a->time, b->time, vec_order(a->block, b->block, 0));
 }
 
 /* Insertion sort: candidates of a run are mostly in this order already. */
@@ -119,8 +116,6 @@ struct kind {
     int16_t device;
     uint32_t number; /* in the order of first appearance */
     uint64_t size;   /* rounded to 512 */
-    size_t count;
-    size_t end; /* end of the blocks placed so far */
 };
 
 struct kinds {
@@ -132,13 +127,12 @@ struct kinds {
 static uint32_t reusable_kind_of(struct kinds *kinds, const struct trace_block *block)
 {
     struct kind kind = {.device = block->device, .size = (block->size + 511) & ~UINT64_C(511)};
-    uint32_t number =
-            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
 
-    kind.number = number;
-    if (number == kinds->count)
+    kind.number =
+            keytable_number(&kinds->numbers, (struct key){kind.size, (uint64_t)kind.device, 0});
+    if (kind.number == kinds->count)
         VEC_PUSH(kinds->at, kinds->count, kinds->room) = kind;
-    return number;
+    return kind.number;
 }
 
 static int by_kind(const void *left, const void *right)
@@ -151,50 +145,42 @@ static int by_kind(const void *left, const void *right)
     return (a->size > b->size) - (a->size < b->size);
 }
 
-/* Groups the blocks by kind, and keeps their order within each; the caller frees the array. */
-static uint32_t *order_by_kind(
-        const struct trace *trace, const uint32_t *blocks, size_t count, struct kinds *kinds)
+/* Lists the blocks of each kind, kinds by device and size. */
+static struct vec_lists list_kinds(
+        const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_kinds)
 {
-    uint32_t *order = vec_new(count + 1, sizeof(*order));
-    uint32_t *numbers = vec_new(count + 1, sizeof(*numbers)); /* of kinds */
-    struct kind *sorted;
-    size_t end = 0;
+    struct kinds kinds = {.count = 0};
+    uint32_t *of = vec_new(count, sizeof(*of)); /* by block */
 
-    for (size_t i = 0; i < count; i++) {
-        numbers[i] = reusable_kind_of(kinds, &trace->blocks[blocks[i]]);
-        kinds->at[numbers[i]].count++;
-    }
-    sorted = vec_new(kinds->count + 1, sizeof(*sorted));
-    if (kinds->count)
-        memcpy(sorted, kinds->at, kinds->count * sizeof(*sorted));
-    VEC_SORT(sorted, kinds->count, by_kind);
-    for (size_t i = 0; i < kinds->count; i++) {
-        kinds->at[sorted[i].number].end = end;
-        end += sorted[i].count;
-    }
-    free(sorted);
     for (size_t i = 0; i < count; i++)
-        order[kinds->at[numbers[i]].end++] = blocks[i];
-    free(numbers);
-    return order;
+        of[i] = reusable_kind_of(&kinds, &trace->blocks[blocks[i]]);
+    uint32_t *place_of = vec_new(kinds.count, sizeof(*place_of)); /* by number of the kind */
+    VEC_SORT(kinds.at, kinds.count, by_kind);
+    for (uint32_t i = 0; i < kinds.count; i++)
+        place_of[kinds.at[i].number] = i;
+    for (size_t i = 0; i < count; i++)
+        of[i] = place_of[of[i]];
+    struct vec_lists lists = vec_lists_new(of, count, kinds.count);
+    for (size_t i = 0; i < count; i++)
+        lists.at[i] = blocks[lists.at[i]];
+    *ret_kinds = kinds.count;
+    free(of);
+    free(place_of);
+    free(kinds.at);
+    keytable_done(&kinds.numbers);
+    return lists;
 }
 
 struct reusable_pair *reusable_find(
         const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count)
 {
-    struct kinds kinds = {.count = 0};
     struct pairs pairs = {NULL, 0, 0};
-    uint32_t *order = order_by_kind(trace, blocks, count, &kinds);
+    size_t kinds;
+    struct vec_lists lists = list_kinds(trace, blocks, count, &kinds);
 
-    for (size_t done = 0; done < count;) {
-        const struct kind *kind = &kinds.at[reusable_kind_of(&kinds, &trace->blocks[order[done]])];
-
-        pair_kind(trace, order + done, kind->count, &pairs);
-        done += kind->count;
-    }
-    free(order);
-    free(kinds.at);
-    keytable_done(&kinds.numbers);
+    for (size_t k = 0; k < kinds; k++)
+        pair_kind(trace, lists.at + lists.first[k], lists.first[k + 1] - lists.first[k], &pairs);
+    vec_lists_done(&lists);
     *ret_count = pairs.count;
     return pairs.at;
 }

@@ -22,10 +22,7 @@ struct reusable_pair {
     uint32_t first, second; /* blocks */
 };
 
-/*
- * Finds pairs among these blocks, whose uses are known and each of which was used; the caller frees
- * the array.
- */
+/* Pairs among these blocks, all of known uses and used; the caller frees the array. */
 struct reusable_pair *reusable_find(
         const struct trace *trace, const uint32_t *blocks, size_t count, size_t *ret_count);
 

@@ -9,21 +9,13 @@
 #define BIN  16 /* events: a tree over single events takes as much memory as they do */
 #define NONE UINT32_MAX
 
-/*
- * A tree of maxima: max[bins + i] is the largest live memory after an event of bin i, max[i] the
- * larger one of max[2i] and max[2i + 1].
- */
+/* A tree of maxima: a leaf is that of live memory after the events of a bin. */
 struct savings {
     const struct trace *trace;
-    uint64_t *max;
+    uint64_t *max;    /* max[i] is that of max[2i] and max[2i + 1]; leaves from max[bins] on */
     uint64_t *before; /* live memory before each bin */
     uint32_t first, count, bins;
 };
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Live memory after an event of the window, from live memory before it. */
 static uint64_t live_after(const struct savings *savings, uint32_t at, uint64_t live)
@@ -56,10 +48,10 @@ struct savings *savings_new(const struct trace *trace, struct model_window windo
         if (i % BIN == 0)
             savings->before[i / BIN] = live;
         live = live_after(savings, i, live);
-        *max = larger(*max, live);
+        *max = max_of(*max, live);
     }
     for (uint32_t i = savings->bins; i-- > 1;)
-        savings->max[i] = larger(savings->max[2 * (size_t)i], savings->max[2 * (size_t)i + 1]);
+        savings->max[i] = max_of(savings->max[2 * (size_t)i], savings->max[2 * (size_t)i + 1]);
     return savings;
 }
 
@@ -79,9 +71,9 @@ static uint64_t max_of_bins(const struct savings *savings, uint32_t from, uint32
 
     for (; low < high; low /= 2, high /= 2) {
         if (low & 1)
-            max = larger(max, savings->max[low++]);
+            max = max_of(max, savings->max[low++]);
         if (high & 1)
-            max = larger(max, savings->max[--high]);
+            max = max_of(max, savings->max[--high]);
     }
     return max;
 }
@@ -172,11 +164,11 @@ static void open_bin(const struct savings *savings, struct bin *bin, uint32_t nu
 
         live = is_there ? live_after(savings, start + i, live) : 0;
         bin->live[i] = live;
-        bin->head[i + 1] = larger(bin->head[i], live);
+        bin->head[i + 1] = max_of(bin->head[i], live);
         bin->turns_at[i] = NONE;
     }
     for (uint32_t i = BIN; i-- > 0;)
-        bin->tail[i] = larger(bin->tail[i + 1], bin->live[i]);
+        bin->tail[i] = max_of(bin->tail[i + 1], bin->live[i]);
 }
 
 static void add_turn(struct bin *bin, uint32_t at, uint32_t row, uint64_t bytes)
@@ -195,10 +187,10 @@ static uint64_t max_since(
     uint64_t max = 0;
 
     if (row->at / BIN != bin->number)
-        return larger(larger(row->tail, bin->head[at]),
+        return max_of(max_of(row->tail, bin->head[at]),
                 max_of_bins(savings, row->at / BIN + 1, bin->number));
     for (uint32_t i = row->at % BIN; i < at; i++)
-        max = larger(max, bin->live[i]);
+        max = max_of(max, bin->live[i]);
     return max;
 }
 
@@ -221,7 +213,7 @@ static void take_turns(struct sweep *sweep, uint32_t at, uint64_t *left_of_row)
         struct row *row = &sweep->rows[turn->row];
         uint64_t *left = &left_of_row[turn->row];
 
-        *left = larger(*left, excess_of(max_since(sweep->savings, bin, row, at), row->gone));
+        *left = max_of(*left, excess_of(max_since(sweep->savings, bin, row, at), row->gone));
         row->at = bin->number * BIN + at;
         row->tail = bin->tail[at];
         row->gone += turn->bytes;
@@ -245,7 +237,7 @@ static void sweep_bin(struct sweep *sweep, uint32_t number, uint64_t *left_of_ro
     }
     for (uint32_t at = 0; at < BIN; at++) {
         take_turns(sweep, at, left_of_row);
-        sweep->left = larger(sweep->left, excess_of(bin->live[at], sweep->gone));
+        sweep->left = max_of(sweep->left, excess_of(bin->live[at], sweep->gone));
     }
 }
 
@@ -264,14 +256,14 @@ uint64_t savings_left(const struct savings *savings, const struct savings_stretc
     }
     for (uint32_t i = 0; i < savings->bins; i++) {
         if (sweep.begins.first[i] == NONE && sweep.ends.first[i] == NONE)
-            sweep.left = larger(sweep.left, excess_of(savings->max[savings->bins + i], sweep.gone));
+            sweep.left = max_of(sweep.left, excess_of(savings->max[savings->bins + i], sweep.gone));
         else
             sweep_bin(&sweep, i, ret_left_of_row);
     }
     for (size_t row = 0; row < of->row_count; row++) {
-        uint64_t rest = larger(sweep.rows[row].tail,
+        uint64_t rest = max_of(sweep.rows[row].tail,
                 max_of_bins(savings, sweep.rows[row].at / BIN + 1, savings->bins));
-        ret_left_of_row[row] = larger(ret_left_of_row[row], excess_of(rest, sweep.rows[row].gone));
+        ret_left_of_row[row] = max_of(ret_left_of_row[row], excess_of(rest, sweep.rows[row].gone));
     }
     savings_free_lists(&sweep.begins);
     savings_free_lists(&sweep.ends);

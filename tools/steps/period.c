@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/base/types.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/steps/period_words.h"
@@ -13,32 +14,19 @@
 enum {
     ALLOCS_MIN = 9,      /* three times three: a shorter sequence always repeats something */
     REPETITIONS_MIN = 3, /* two are enough if they are nearly the same */
-    /*
-     * One part in so many of the peak may live across the cuts of a step: a loader's batch, a late
-     * free.
-     */
-    REST_OF = 16,
-    COST_OF = 1000,   /* costs are in such parts of the peak; */
-    NEAR_OF = 8,      /* a cost within one part in so many of the least one counts as equal */
-    ANCHOR_SIZES = 4, /* words of 1, 2, 4, 8 allocations mark repetitions */
+    REST_OF = 16,        /* one part in so many of the peak may live across a step's cuts */
+    COST_OF = 1000,      /* costs are in such parts of the peak; */
+    NEAR_OF = 8,         /* a cost within one part in so many of the least one counts as equal */
+    ANCHOR_SIZES = 4,    /* words of 1, 2, 4, 8 allocations mark repetitions */
     CLASSES_MAX = 48,
-    /*
-     * Parts of the sequence: anchors that are less even than the best one by more than one such
-     * part are ignored.
-     */
-    UNEVEN_OF = 64,
-    MISSES_MAX = 4, /* in a row, at the begin of the first repetition */
-    RUN_MAX = 8,    /* allocations that identify a beginning */
-    /* parts of its length: the first repetition may begin so far from where others do */
-    FIRST_OF = 4,
-    LONGER_MAX = 4, /* the first repetition is at most so many times as long as the others */
-    SAMPLES = 9,    /* repetitions that are compared to find a typical one */
-    TURNS_MAX = 32, /* pieces in random order that are compared */
-    /*
-     * For a step that is recognised by its parts: more parts than a layer usually has heads or
-     * experts.
-     */
-    PARTS_MIN = 6,
+    UNEVEN_OF = 64,  /* anchors are ignored that are less even than the best by such a part */
+    MISSES_MAX = 4,  /* in a row, at the begin of the first repetition */
+    RUN_MAX = 8,     /* allocations that identify a beginning */
+    FIRST_OF = 4,    /* by such a part of its length the first repetition may begin elsewhere */
+    LONGER_MAX = 4,  /* the first repetition is at most so many times as long as the others */
+    SAMPLES = 9,     /* repetitions that are compared to find a typical one */
+    TURNS_MAX = 32,  /* pieces in random order that are compared */
+    PARTS_MIN = 6,   /* of a step known by its parts: more than a layer has heads or experts */
     COARSER_OF = 32, /* a coarser repetition must have one allocation in so many more */
 };
 
@@ -62,13 +50,9 @@ struct search {
     struct anchor *anchors; /* words that may occur once in each repetition */
     size_t anchor_count, anchor_room;
     uint32_t *places[ANCHOR_SIZES]; /* their `at` */
-    /*
-     * [i]: bytes and blocks that live for a while and are live when allocation i is made; count + 1
-     * of them.
-     */
-    uint64_t *bytes;
-    uint32_t *blocks;
-    uint64_t peak; /* the maxima of `bytes` and of `blocks` */
+    uint64_t *bytes;  /* [i], to count: that live for a while and are live at allocation i */
+    uint32_t *blocks; /* the same */
+    uint64_t peak;    /* the maxima of `bytes` and of `blocks` */
     uint32_t peak_blocks;
     uint32_t *seen; /* [number of a word]: scratch space of likeness() */
 };
@@ -132,16 +116,12 @@ static void period_find_live(struct search *search, uint32_t from)
     for (uint32_t i = 1; i <= count; i++) {
         search->bytes[i] += search->bytes[i - 1];
         search->blocks[i] += search->blocks[i - 1];
-        if (search->bytes[i] > search->peak)
-            search->peak = search->bytes[i];
-        if (search->blocks[i] > search->peak_blocks)
-            search->peak_blocks = search->blocks[i];
+        search->peak = max_of(search->peak, search->bytes[i]);
+        search->peak_blocks = (uint32_t)max_of(search->peak_blocks, search->blocks[i]);
     }
 }
 
-/*
- * Memory that lives across the place, relative to the peak: bytes and blocks, in thousandths each.
- */
+/* Memory that lives across the place: bytes and blocks, each in thousandths of its peak. */
 static uint64_t cost_at(const struct search *search, uint32_t i)
 {
     return search->bytes[i] / (search->peak / COST_OF + 1)
@@ -191,27 +171,20 @@ static bool period_measure(
 /* Of consecutive repeats of a word count only the first. */
 static void find_anchors(struct search *search, int size)
 {
-    uint32_t count = search->count;
-    const uint32_t *ids = search->words.ids[size];
+    uint32_t count = search->count - search->start;
+    const uint32_t *ids = search->words.ids[size] + search->start;
     uint32_t *places = search->places[size];
-    /* the end of each word's list in `places` */
-    uint32_t *ends = vec_new(2 * (size_t)count + 2, sizeof(*ends));
     uint32_t kinds = 0;
 
     for (uint32_t i = 0; i < count; i++)
         kinds = ids[i] >= kinds ? ids[i] + 1 : kinds;
-    for (uint32_t i = search->start; i < count; i++)
-        ends[ids[i] + 1]++;
-    for (uint32_t k = 0; k < kinds; k++)
-        ends[k + 1] += ends[k];
-    for (uint32_t i = search->start; i < count; i++)
-        places[ends[ids[i]]++] = i;
+    struct vec_lists by_word = vec_lists_new(ids, count, kinds);
     for (uint32_t k = 0; k < kinds; k++) {
-        uint32_t first = k ? ends[k - 1] : 0;
+        uint32_t first = by_word.first[k];
         uint32_t kept = first;
-        uint32_t last = search->words.next[2 * (size_t)count];
-        for (uint32_t i = first; i < ends[k]; i++) {
-            uint32_t at = places[i];
+        uint32_t last = search->words.next[2 * (size_t)search->count];
+        for (uint32_t i = first; i < by_word.first[k + 1]; i++) {
+            uint32_t at = search->start + by_word.at[i];
             if (i == first || search->words.next[last] != at)
                 places[kept++] = at;
             last = at;
@@ -220,7 +193,7 @@ static void find_anchors(struct search *search, int size)
         if (period_measure(search, &places[first], kept - first, &anchor))
             VEC_PUSH(search->anchors, search->anchor_count, search->anchor_room) = anchor;
     }
-    free(ends);
+    vec_lists_done(&by_word);
 }
 
 static bool is_same_class(const struct anchor *one, const struct anchor *other)
@@ -397,10 +370,7 @@ static uint32_t find_like(const struct search *search, const struct wish *wish)
     return best;
 }
 
-/*
- * Begin of a first repetition without the anchor: the earliest of the places most like `that`. It
- * may be longer than others.
- */
+/* A first repetition without the anchor, perhaps a longer one: the earliest place like `that`. */
 static uint32_t period_find_first(const struct search *search, uint32_t that, uint32_t length)
 {
     uint32_t low = search->start;
@@ -567,10 +537,7 @@ static void keep_alike(const struct search *search, const struct period_span *ty
     period->likeness = kept ? sum / kept : 0;
 }
 
-/*
- * The part of the sequence inside the repetitions, or made of the same allocations, as an
- * evaluation is.
- */
+/* The part of the sequence in repetitions, or of the same allocations, as an evaluation is. */
 static void period_cover(const struct search *search, struct finding *one)
 {
     const struct period *period = &one->period;
@@ -642,10 +609,7 @@ static bool is_uniform(
     return period_is_like(likeness(search, &one, &other, size), chance);
 }
 
-/*
- * Most repetitions directly follow the one before. An evaluation does not follow itself, nor does a
- * repetition that occurs once.
- */
+/* Most repetitions directly follow one: an evaluation, and what occurs once, do not. */
 static bool follow_on(const struct period *period)
 {
     uint32_t close = 0;
@@ -691,7 +655,7 @@ static int by_length(const void *a, const void *b)
     const struct finding *x = a;
     const struct finding *y = b;
 
-    return (x->period.length > y->period.length) - (x->period.length < y->period.length);
+    return vec_order(x->period.length, y->period.length, 0);
 }
 
 /* Steps that hand memory on contain parts, which repeat more finely, and other allocations. */
@@ -802,10 +766,7 @@ static void say_why(struct period *period, uint32_t kinds)
                 render_bytes(period->peak).text);
 }
 
-/*
- * From the finest notion of equal allocations to the coarsest. Returns the number of kinds of
- * allocations.
- */
+/* By notions of equal allocations, the finest first; returns the number of kinds of them. */
 static uint32_t period_find_all(struct search *search, struct period *ret)
 {
     struct finding best = {0};

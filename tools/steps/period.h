@@ -42,11 +42,7 @@
 struct period_alloc {
     uint64_t site, size; /* site 0: unknown */
     uint32_t dies;       /* number of allocations before its free; PERIOD_NEVER */
-    /*
-     * Its thread or stream: the program determines the order within a lane; between lanes it is
-     * chance.
-     */
-    uint32_t lane;
+    uint32_t lane;       /* thread or stream: the order within one is the program's, else chance */
 };
 
 enum period_kind {
@@ -55,9 +51,7 @@ enum period_kind {
     PERIOD_STEPS,
 };
 
-/*
- * One repetition: allocations first .. behind - 1, with all frees before the allocation `behind`.
- */
+/* One repetition: allocations first .. behind - 1, and all frees before the allocation `behind`. */
 struct period_span {
     uint32_t first, behind;
     /* to the typical one: the share of the larger one's words that both have, 0 .. 1 */

@@ -45,30 +45,22 @@ static uint64_t period_words_hash_of(
     return period_words_mix(period_words_mix(period_words_mix(1, alloc->lane), alloc->site), size);
 }
 
-/* Swaps allocations within each lane. `lanes`: the number of each one's lane. */
-static void shuffle(uint64_t *hashes, const uint32_t *lanes, uint32_t start, uint32_t count)
+/* Swaps allocations within each lane. `lanes`: the number of each one's lane, below lane_count. */
+static void shuffle(uint64_t *hashes, const uint32_t *lanes, uint32_t count, uint32_t lane_count)
 {
-    uint32_t *order = vec_new(count, sizeof(*order));           /* lane by lane */
-    uint32_t *ends = vec_new((size_t)count + 1, sizeof(*ends)); /* of each lane in `order` */
+    struct vec_lists by_lane = vec_lists_new(lanes, count, lane_count);
+    const uint32_t *order = by_lane.at;
     uint64_t state = 1;
 
-    for (uint32_t i = start; i < count; i++)
-        ends[lanes[i] + 1]++;
-    for (uint32_t i = 1; i <= count; i++)
-        ends[i] += ends[i - 1];
-    for (uint32_t i = start; i < count; i++)
-        order[ends[lanes[i]]++] = i;
-    for (uint32_t k = count - start; k-- > 0;) {
-        uint32_t lane = lanes[order[k]];
-        uint32_t first = lane ? ends[lane - 1] : 0;
+    for (uint32_t k = count; k-- > 0;) {
+        uint32_t first = by_lane.first[lanes[order[k]]];
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         uint32_t other = order[first + (uint32_t)((state >> 33) % (k - first + 1))];
         uint64_t kept = hashes[order[k]];
         hashes[order[k]] = hashes[other];
         hashes[other] = kept;
     }
-    free(order);
-    free(ends);
+    vec_lists_done(&by_lane);
 }
 
 static void find_next(const uint32_t *lanes, uint32_t count, uint32_t *ret_next)
@@ -106,7 +98,7 @@ void period_words_make(const struct period_alloc *allocs, uint32_t start, uint32
     find_next(lanes, count, ret->next);
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = hashes[count + i] = period_words_hash_of(&allocs[i], same);
-    shuffle(hashes + count, lanes, start, count);
+    shuffle(hashes + count + start, lanes + start, count - start, count);
     /* No hash stands for "none", since it could be an allocation's. */
     ret->kinds = number(hashes, all - 1, ret->ids[0]);
     ret->ids[0][all - 1] = ret->kinds;

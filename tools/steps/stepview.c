@@ -14,14 +14,9 @@
 struct sequence {
     struct period_alloc *allocs;
     uint32_t *events; /* the event of each */
-
     uint32_t count;
 };
 
-/*
- * Its thread; with only one thread, its stream: the order of several streams that one thread feeds
- * may be chance too.
- */
 static bool has_threads(const struct trace *trace)
 {
     for (size_t i = 0; i < trace->block_count; i++) {
@@ -31,6 +26,7 @@ static bool has_threads(const struct trace *trace)
     return false;
 }
 
+/* Its thread; if there is one thread, its stream: the order of streams may be chance, too. */
 static uint32_t lane_of(const struct trace *trace, const struct trace_event *event, bool by_thread)
 {
     uint64_t lane = by_thread ? event->thread : trace_stream(trace, event);
@@ -41,7 +37,7 @@ static uint32_t lane_of(const struct trace *trace, const struct trace_event *eve
 static struct sequence sequence_of(const struct load *load, struct model_window window)
 {
     const struct trace *trace = load->trace;
-    uint32_t from = load->complete_from > window.first ? load->complete_from : window.first;
+    uint32_t from = (uint32_t)max_of(load->complete_from, window.first);
     uint32_t *numbers = vec_new(trace->block_count, sizeof(*numbers)); /* + 1; 0 = not in it */
     bool by_thread = has_threads(trace);
     struct sequence sequence = {.allocs = vec_new(trace->block_count, sizeof(*sequence.allocs)),
@@ -49,11 +45,13 @@ static struct sequence sequence_of(const struct load *load, struct model_window 
 
     for (uint32_t i = from; i < window.last; i++) {
         const struct trace_event *event = &trace->events[i];
-        bool is_free = event->kind == TRACE_FREE && event->block != TRACE_NONE;
-        if (is_free && numbers[event->block])
-            sequence.allocs[numbers[event->block] - 1].dies = sequence.count;
-        if (event->kind != TRACE_ALLOC)
+        if (!trace_is_of_block(event))
             continue;
+        if (event->kind == TRACE_FREE) {
+            if (numbers[event->block])
+                sequence.allocs[numbers[event->block] - 1].dies = sequence.count;
+            continue;
+        }
         const struct trace_block *block = &trace->blocks[event->block];
         sequence.allocs[sequence.count] = (struct period_alloc){
                 block->site, block->size, PERIOD_NEVER, lane_of(trace, event, by_thread)};
@@ -137,7 +135,7 @@ static void stepview_count_event(const struct trace *trace, const struct trace_e
 {
     bool is_alloc = event->kind == TRACE_ALLOC;
 
-    if (!is_alloc && (event->kind != TRACE_FREE || event->block == TRACE_NONE))
+    if (!trace_is_of_block(event))
         return;
     uint64_t size = trace->blocks[event->block].size;
     *live += is_alloc ? size : 0 - size;
@@ -219,12 +217,8 @@ static int by_growth(const void *a, const void *b)
 {
     const struct stepview_grower *x = a;
     const struct stepview_grower *y = b;
-    uint64_t one = x->last - x->first;
-    uint64_t other = y->last - y->first;
 
-    if (one != other)
-        return one < other ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return vec_order(y->last - y->first, x->last - x->first, vec_order(x->stack, y->stack, 0));
 }
 
 static void find_growers(const struct trace *trace, struct stepview *view)
@@ -235,9 +229,8 @@ static void find_growers(const struct trace *trace, struct stepview *view)
     for (uint32_t i = 0; i < view->grower_rows; i++) {
         for (; event < view->rows[i].behind; event++) {
             const struct trace_event *at = &trace->events[event];
-            bool is_alloc = at->kind == TRACE_ALLOC;
-            if (is_alloc || (at->kind == TRACE_FREE && at->block != TRACE_NONE))
-                stepview_touch(&places, &trace->blocks[at->block], is_alloc);
+            if (trace_is_of_block(at))
+                stepview_touch(&places, &trace->blocks[at->block], at->kind == TRACE_ALLOC);
         }
         end_row(&places, i);
     }

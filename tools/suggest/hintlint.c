@@ -9,17 +9,13 @@
 #include "tracker/hints/pysite.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BUILD_DIGITS_MIN 8
 
-/*
- * For each Python call site of a hint: the key of its function, which is its own key if it has no
- * line. 0 for native ones.
- */
+/* By Python call site of a hint: the key of its function (its own without a line); native: 0. */
 struct functions {
     uint64_t of[RULE_SITES_MAX];
 };
@@ -46,10 +42,7 @@ static const struct hinttree_node *hintlint_value_of(
     return NULL;
 }
 
-/*
- * The value of `inner` in that of `key`, or the part of the way to it that exists. `inner` may be
- * NULL.
- */
+/* The value of `inner` (or NULL) in that of `key`, or the part of the way to it that exists. */
 static const struct hinttree_node *hintlint_place_of(
         const struct hinttree_node *item, const char *key, const char *inner)
 {
@@ -411,10 +404,7 @@ static void look_at_later(const struct look *look)
                      "file: put it above the hints that must not take them"));
 }
 
-/*
- * A line that distinguishes no two call sites of the file only makes the hint break at the next
- * edit.
- */
+/* A line that tells no two call sites of the file apart only lets the next edit break the hint. */
 static void look_at_lines(const struct look *look)
 {
     size_t number = (size_t)(look->rule - look->file->rule);
@@ -454,13 +444,6 @@ static void look_at_action(const struct look *look)
     }
     if (!rule_waits(look->rule))
         look_at_later(look);
-}
-
-static void look_at_pick(const struct look *look)
-{
-    look_at_sites(look);
-    look_at_earlier(look);
-    look_at_lines(look);
 }
 
 static uint64_t hintlint_function_of(const char *site, uint64_t key)
@@ -516,11 +499,7 @@ static int by_place(const void *left, const void *right)
     const struct hintlint_remark *a = left;
     const struct hintlint_remark *b = right;
 
-    if (a->line != b->line)
-        return a->line < b->line ? -1 : 1;
-    if (a->column != b->column)
-        return a->column < b->column ? -1 : 1;
-    return strcmp(a->text, b->text);
+    return vec_order(a->line, b->line, vec_order(a->column, b->column, strcmp(a->text, b->text)));
 }
 
 void hintlint_hints(
@@ -540,8 +519,11 @@ void hintlint_hints(
     for (size_t i = 0; i < file->rule_count; i++, look.item = look.item->next) {
         look.rule = &file->rule[i];
         look_at_action(&look);
-        if (look.rule->action != ACTION_RESTORE)
-            look_at_pick(&look);
+        if (look.rule->action == ACTION_RESTORE)
+            continue;
+        look_at_sites(&look);
+        look_at_earlier(&look);
+        look_at_lines(&look);
     }
     hinttree_free(root);
     keytable_done(&look.lines);

@@ -9,7 +9,6 @@
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/suggest/turns.h"
-#include "tools/symbols/title.h"
 #include "tracker/base/utf8.h"
 
 static bool suggest_candidates_is_digit(char c)
@@ -37,10 +36,7 @@ static size_t folded_length(const char *path, enum suggest_candidates_fold fold)
     return has_digit ? length : 0;
 }
 
-/*
- * Length of a character, or of an invalid byte. A word without a digit is taken whole: its end is
- * not the start of a word.
- */
+/* Length of a character, or of a whole word without a digit: its end is not the start of a word. */
 static size_t plain_length(const char *path, enum suggest_candidates_fold fold)
 {
     uint32_t code;
@@ -82,20 +78,15 @@ void suggest_candidates_fold(
     ret_glob[n] = '\0';
 }
 
-/* Numbers in lists: those of list i are at[first[i]] up to at[first[i + 1]]. */
-struct lists {
-    uint32_t *first, *at;
-};
-
 /* One of the two runs. */
 struct side {
     const struct trace *trace;
     uint32_t *path; /* per anchor: the number of its path */
     /* per block: the number of its stack and site, TRACE_NONE: no hint can act on it */
     uint32_t *origin;
-    struct lists blocks; /* per origin */
-    struct lists exits;  /* per path: the events at which it was left, ascending */
-    struct lists inside; /* per path: the blocks of its instances, ascending */
+    struct vec_lists blocks; /* per origin */
+    struct vec_lists exits;  /* per path: the events at which it was left, ascending */
+    struct vec_lists inside; /* per path: the blocks of its instances, ascending */
 };
 
 /* A glob of anchors, with the paths that it matches. */
@@ -154,14 +145,10 @@ struct search {
     uint32_t *pair_of; /* per late block of the bad run */
     struct site *sites;
     size_t site_count, site_room;
-    struct lists origins;    /* per site */
-    uint32_t *origin_seen;   /* the last site that has it, counted from 1 */
-    struct keytable anyones; /* of either run (turns.h) */
-    /*
-     * per block of the bad run: a candidate with folded anchors matches it and all others of its
-     * site there
-     */
-    bool *is_covered;
+    struct vec_lists origins; /* per site */
+    uint32_t *origin_seen;    /* the last site that has it, counted from 1 */
+    struct keytable anyones;  /* of either run (turns.h) */
+    bool *is_covered; /* bad block: a candidate with folded anchors matches all of its site there */
     uint64_t looks;
     /* for the current site: its blocks by path, and the matches of a shape among them */
     uint32_t *blocks[SIDES];
@@ -169,46 +156,6 @@ struct search {
     struct elem *elems;
     size_t elem_count, elem_room;
 };
-
-/* ---- lists ---- */
-
-/* Lists of `count` items by number, of[i] < lists; TRACE_NONE: in none. Each list is ascending. */
-static struct lists suggest_candidates_make_lists(const uint32_t *of, size_t count, size_t lists)
-{
-    struct lists out = {
-            .first = vec_new(lists + 2, sizeof(uint32_t)), .at = vec_new(count, sizeof(uint32_t))};
-
-    for (size_t i = 0; i < count; i++)
-        if (of[i] != TRACE_NONE)
-            out.first[of[i] + 2]++;
-    for (size_t i = 2; i < lists + 2; i++)
-        out.first[i] += out.first[i - 1];
-    for (size_t i = 0; i < count; i++)
-        if (of[i] != TRACE_NONE)
-            out.at[out.first[of[i] + 1]++] = (uint32_t)i;
-    return out;
-}
-
-static void lists_done(struct lists *lists)
-{
-    free(lists->first);
-    free(lists->at);
-}
-
-/* The position in an ascending list of the first number above `limit`. */
-static size_t first_above(const uint32_t *list, size_t count, uint32_t limit)
-{
-    size_t lo = 0;
-
-    while (lo < count) {
-        size_t mid = lo + (count - lo) / 2;
-        if (list[mid] <= limit)
-            lo = mid + 1;
-        else
-            count = mid;
-    }
-    return lo;
-}
 
 /* ---- anchors ---- */
 
@@ -235,10 +182,10 @@ static void list_by_path(const struct search *s, struct side *side)
     for (size_t i = 0; i < trace->event_count; i++)
         of[i] = trace->events[i].kind == TRACE_EXIT ? side->path[trace->events[i].anchor]
                                                     : TRACE_NONE;
-    side->exits = suggest_candidates_make_lists(of, trace->event_count, s->path_count);
+    side->exits = vec_lists_new(of, trace->event_count, s->path_count);
     for (size_t i = 0; i < trace->block_count; i++)
         of[i] = side->origin[i] == TRACE_NONE ? TRACE_NONE : side->path[trace->blocks[i].anchor];
-    side->inside = suggest_candidates_make_lists(of, trace->block_count, s->path_count);
+    side->inside = vec_lists_new(of, trace->block_count, s->path_count);
     free(of);
 }
 
@@ -298,7 +245,7 @@ static uint32_t number_glob(struct search *s, const char *path, enum suggest_can
 
 static bool has_path(const struct glob *glob, uint32_t path)
 {
-    size_t after = first_above(glob->paths, glob->path_count, path);
+    size_t after = vec_first_above(glob->paths, glob->path_count, path);
 
     return after > 0 && glob->paths[after - 1] == path;
 }
@@ -317,10 +264,7 @@ static void find_exits(struct glob *glob, const struct side *side, int which)
     VEC_SORT(glob->exits[which], count, vec_by_u32);
 }
 
-/*
- * The exit at which a hint of this shape would release the block, freed by then or not, as in
- * alloc/hints/hint.h; TRACE_NEVER: none.
- */
+/* The exit at which a hint of this shape would release the block, as in hint.h; TRACE_NEVER. */
 static uint32_t find_exit(struct search *s, const struct shape *shape, int which, uint32_t id)
 {
     const struct side *side = &s->side[which];
@@ -333,7 +277,7 @@ static uint32_t find_exit(struct search *s, const struct shape *shape, int which
     }
     if (!when->exits[which])
         find_exits(when, side, which);
-    size_t next = first_above(when->exits[which], when->exit_count[which], block->born);
+    size_t next = vec_first_above(when->exits[which], when->exit_count[which], block->born);
     return next < when->exit_count[which] ? when->exits[which][next] : TRACE_NEVER;
 }
 
@@ -355,10 +299,7 @@ static void number_pair(struct search *s, uint32_t id)
     uint32_t inside = bad->path[bad->trace->blocks[id].anchor];
     uint32_t when = bad->path[s->job->late_anchor[id]];
     uint32_t number = keytable_number(&s->pair_numbers, (struct key){inside, when, 0});
-    /*
-     * A `*` in an outer anchor's name would match the inner names too, and so the inner anchor's
-     * exit.
-     */
+    /* a `*` in an outer anchor's name would match the inner names too, and the inner one's exit */
     enum suggest_candidates_fold outer =
             inside == when ? SUGGEST_CANDIDATES_FOLD_RUNS : SUGGEST_CANDIDATES_FOLD_DIGITS;
 
@@ -385,10 +326,7 @@ static bool is_late(const struct search *s, int which, uint32_t id)
     return which == BAD && s->job->late_exit[id] != TRACE_NEVER;
 }
 
-/*
- * Groups blocks that a hint could act on by origin: all blocks of an origin have the same call
- * sites.
- */
+/* Groups blocks that a hint could act on by origin: those of one have the same call sites. */
 static void number_origins(struct search *s, int which)
 {
     struct side *side = &s->side[which];
@@ -403,19 +341,6 @@ static void number_origins(struct search *s, int which)
     }
 }
 
-/* Python without a line first, then with one, the program's before others', then native stacks. */
-static uint32_t rank_site(const struct sitekey *key)
-{
-    if (!key->frame)
-        return 4;
-    return (title_is_program(key->frame->function, key->frame->file) ? 0u : 2u) + key->has_line;
-}
-
-static struct key key_of_site(const struct sitekey *key)
-{
-    return (struct key){key->key, key->frame != NULL, 0};
-}
-
 static void suggest_candidates_add_sites(struct search *s, uint32_t id)
 {
     struct sitekey keys[SITEKEY_MAX];
@@ -423,12 +348,11 @@ static void suggest_candidates_add_sites(struct search *s, uint32_t id)
     size_t count = sitekey_list(trace, &trace->blocks[id], keys);
 
     for (size_t i = 0; i < count; i++) {
-        uint32_t *known = keytable_at(&s->site_numbers, key_of_site(&keys[i]), TRACE_NONE);
-        if (*known != TRACE_NONE)
-            continue;
-        *known = (uint32_t)s->site_count;
-        VEC_PUSH(s->sites, s->site_count, s->site_room) =
-                (struct site){keys[i], rank_site(&keys[i])};
+        bool is_new;
+        (void)keytable_number_new(&s->site_numbers, sitekey_key(&keys[i]), &is_new);
+        if (is_new)
+            VEC_PUSH(s->sites, s->site_count, s->site_room) =
+                    (struct site){keys[i], sitekey_rank(&keys[i])};
     }
 }
 
@@ -450,7 +374,7 @@ static void add_links(struct search *s, int which, uint32_t origin, struct links
     size_t count = sitekey_list(side->trace, &side->trace->blocks[id], keys);
 
     for (size_t i = 0; i < count; i++) {
-        const uint32_t *site = keytable_find(&s->site_numbers, key_of_site(&keys[i]));
+        const uint32_t *site = keytable_find(&s->site_numbers, sitekey_key(&keys[i]));
         if (site)
             VEC_PUSH(links->at, links->count, links->room) = (struct link){*site, origin};
     }
@@ -461,9 +385,7 @@ static int suggest_candidates_by_site(const void *a, const void *b)
     const struct link *x = a;
     const struct link *y = b;
 
-    if (x->site != y->site)
-        return x->site < y->site ? -1 : 1;
-    return (x->origin > y->origin) - (x->origin < y->origin);
+    return vec_order(x->site, y->site, vec_order(x->origin, y->origin, 0));
 }
 
 /* The sites of the late frees, and the origins of each in both runs. */
@@ -483,8 +405,7 @@ static void suggest_candidates_list_sites(struct search *s)
     free(is_known);
     for (int which = 0; which < s->sides; which++) {
         struct side *side = &s->side[which];
-        side->blocks =
-                suggest_candidates_make_lists(side->origin, side->trace->block_count, origins);
+        side->blocks = vec_lists_new(side->origin, side->trace->block_count, origins);
         for (uint32_t i = 0; i < origins; i++)
             if (side->blocks.first[i] < side->blocks.first[i + 1])
                 add_links(s, which, i, &links);
@@ -493,7 +414,7 @@ static void suggest_candidates_list_sites(struct search *s)
     uint32_t *of = vec_new(links.count, sizeof(*of));
     for (size_t i = 0; i < links.count; i++)
         of[i] = links.at[i].site;
-    s->origins = suggest_candidates_make_lists(of, links.count, s->site_count);
+    s->origins = vec_lists_new(of, links.count, s->site_count);
     for (size_t i = 0; i < links.count; i++)
         s->origins.at[i] = links.at[i].origin;
     free(of);
@@ -526,9 +447,7 @@ static int suggest_candidates_by_size(const void *a, const void *b)
     const struct elem *x = a;
     const struct elem *y = b;
 
-    if (x->size != y->size)
-        return x->size < y->size ? -1 : 1;
-    return (x->nth > y->nth) - (x->nth < y->nth);
+    return vec_order(x->size, y->size, vec_order(x->nth, y->nth, 0));
 }
 
 static int by_nth(const void *a, const void *b)
@@ -536,9 +455,7 @@ static int by_nth(const void *a, const void *b)
     const struct elem *x = a;
     const struct elem *y = b;
 
-    if (x->nth != y->nth)
-        return x->nth < y->nth ? -1 : 1;
-    return (x->size > y->size) - (x->size < y->size);
+    return vec_order(x->nth, y->nth, vec_order(x->size, y->size, 0));
 }
 
 enum {
@@ -718,16 +635,14 @@ static int suggest_candidates_by_path(const void *a, const void *b, void *side)
     uint32_t x = of->path[of->trace->blocks[i].anchor];
     uint32_t y = of->path[of->trace->blocks[k].anchor];
 
-    if (x != y)
-        return x < y ? -1 : 1;
-    return (i > k) - (i < k);
+    return vec_order(x, y, vec_order(i, k, 0));
 }
 
 /* The blocks of a site by path: picked out of all blocks if the site has many, else sorted. */
 static void list_site(struct search *s, uint32_t number, int which, uint64_t blocks)
 {
     struct side *side = &s->side[which];
-    const struct lists *origins = &s->origins;
+    const struct vec_lists *origins = &s->origins;
 
     s->block_count[which] = 0;
     for (uint32_t o = origins->first[number]; o < origins->first[number + 1]; o++)
@@ -775,20 +690,15 @@ static struct turn make_turn(const struct search *s, uint32_t site)
     return turn;
 }
 
-/*
- * Sites with few blocks first: if the limit is reached, those with most are left out, as frames
- * around all others are.
- */
+/* Few blocks first: at the limit, sites with most are left out, as frames around all others are. */
 static int by_cost(const void *a, const void *b)
 {
     const struct turn *x = a;
     const struct turn *y = b;
 
-    if (x->blocks != y->blocks)
-        return x->blocks < y->blocks ? -1 : 1;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? -1 : 1;
-    return (x->site > y->site) - (x->site < y->site);
+    int order = vec_order(x->rank, y->rank, vec_order(x->site, y->site, 0));
+
+    return vec_order(x->blocks, y->blocks, order);
 }
 
 /* Literal anchors serve late frees that no folded anchor matches without a split. */
@@ -831,10 +741,10 @@ static void try_all(struct search *s)
         turns[i] = make_turn(s, (uint32_t)i);
     VEC_SORT(turns, s->site_count, by_cost);
     for (size_t i = 0; i < s->site_count; i++) {
-        if (keytable_find(&known, turns[i].same))
-            continue;
-        (void)keytable_number(&known, turns[i].same);
-        turns[count++] = turns[i];
+        bool is_new;
+        (void)keytable_number_new(&known, turns[i].same, &is_new);
+        if (is_new)
+            turns[count++] = turns[i];
     }
     keytable_done(&known);
     s->origin_seen = vec_new(keytable_count(&s->origin_numbers), sizeof(*s->origin_seen));
@@ -849,9 +759,9 @@ static void search_done(struct search *s)
     for (int which = 0; which < SIDES; which++) {
         free(s->side[which].path);
         free(s->side[which].origin);
-        lists_done(&s->side[which].blocks);
-        lists_done(&s->side[which].exits);
-        lists_done(&s->side[which].inside);
+        vec_lists_done(&s->side[which].blocks);
+        vec_lists_done(&s->side[which].exits);
+        vec_lists_done(&s->side[which].inside);
         free(s->blocks[which]);
     }
     for (size_t i = 0; i < s->glob_count; i++) {
@@ -866,7 +776,7 @@ static void search_done(struct search *s)
     keytable_done(&s->shape_numbers);
     keytable_done(&s->pair_numbers);
     keytable_done(&s->site_numbers);
-    lists_done(&s->origins);
+    vec_lists_done(&s->origins);
     free(s->origin_seen);
     free(s->is_covered);
     free((void *)s->paths);

@@ -39,15 +39,11 @@
 
 struct suggest_candidates_job {
     const struct trace *bad;
-    const struct trace *good; /* NULL: there is none */
-    /*
-     * per block of the bad run: the event of the exit that it is late by, TRACE_NEVER; and the
-     * anchor of that exit
-     */
-    const uint32_t *late_exit;
-    const uint32_t *late_anchor;
-    uint64_t min_size;  /* smaller blocks are ignored */
-    uint64_t looks_max; /* SUGGEST_CANDIDATES_LOOKS_MAX; tests use less */
+    const struct trace *good;  /* NULL: there is none */
+    const uint32_t *late_exit; /* by bad block: event of the exit that it is late by, TRACE_NEVER */
+    const uint32_t *late_anchor; /* the anchor of that exit */
+    uint64_t min_size;           /* smaller blocks are ignored */
+    uint64_t looks_max;          /* SUGGEST_CANDIDATES_LOOKS_MAX; tests use less */
 };
 
 struct candidate {
@@ -76,18 +72,12 @@ enum suggest_candidates_fold {
     SUGGEST_CANDIDATES_FOLD_NOTHING,
     SUGGEST_CANDIDATES_FOLD_DIGITS, /* each digit becomes a `?` */
     SUGGEST_CANDIDATES_FOLD_RUNS,   /* runs of them become one `*`: SOT_CALL_17 -> SOT_CALL_* */
-    /*
-     * of words of letters and digits that have a digit, each byte becomes a `?`: req_5f3a ->
-     * req_????
-     */
+    /* each byte of a word (letters, digits) that has a digit becomes a `?`: req_5f3a -> req_???? */
     SUGGEST_CANDIDATES_FOLD_LETTERS,
     SUGGEST_CANDIDATES_FOLD_WORDS, /* such words become one `*`: req_5f3a -> req_* */
 };
 
-/*
- * A path as a glob, which without folding matches nothing else. Cut, with a final `*`, if it is too
- * long.
- */
+/* A path as a glob, which without folding matches nothing else. Cut, with a final `*`, if long. */
 void suggest_candidates_fold(
         const char *path, enum suggest_candidates_fold fold, char ret_glob[static RULE_GLOB_MAX]);
 

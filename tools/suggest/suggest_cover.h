@@ -21,10 +21,7 @@ struct suggest_cover_set {
     uint32_t rank;
 };
 
-/*
- * Items are numbers below item_count. Writes the taken sets to ret_taken, which has room for all,
- * and returns their number.
- */
+/* Items are below item_count. Writes the taken sets to ret_taken (room for all); their number. */
 size_t suggest_cover_choose(const struct suggest_cover_set *sets, size_t count,
         const uint32_t *items, size_t item_count, uint32_t *ret_taken);
 

@@ -19,11 +19,6 @@
 #include "tracker/base/script.h"
 #include "tracker/hints/hintwrite.h"
 
-static bool is_id_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 void suggest_file_id(const char *word, struct keytable *used, char ret_id[static RULE_ID_MAX])
 {
     char name[RULE_ID_MAX - 12];
@@ -33,7 +28,7 @@ void suggest_file_id(const char *word, struct keytable *used, char ret_id[static
         char c = *s;
         if (c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
-        if (is_id_char(c))
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
             name[n++] = c;
         else if (n && name[n - 1] != '-')
             name[n++] = '-';
@@ -102,10 +97,7 @@ static void suggest_file_glob(const char *name, size_t length, char ret_glob[sta
     ret_glob[n] = '\0';
 }
 
-/*
- * The part of the command line that names the program: the script of an interpreter, else the
- * program itself.
- */
+/* The part of the command line that names the program: an interpreter's script, else itself. */
 static void make_argv_glob(const struct read_capture *capture, char ret_glob[static RULE_GLOB_MAX])
 {
     struct script script = script_find(capture->argv, capture->argc);

@@ -166,10 +166,7 @@ static bool suggest_growth_is_kept(const struct work *w, const struct run *run)
     return true;
 }
 
-/*
- * 0: they do not grow. Else the number that live at a time; *ret_run: the run in one instance of
- * the outer anchor.
- */
+/* How many live at a time, 0: they do not grow. *ret_run: those of one outer anchor's instance. */
 static uint64_t growth_of(const struct work *w, const struct group *group, struct run *ret_run)
 {
     uint64_t most = 0;
@@ -192,16 +189,10 @@ static uint64_t growth_of(const struct work *w, const struct group *group, struc
     return most;
 }
 
-static bool have_one_peer(const struct work *w, uint32_t call, uint32_t other)
-{
-    const struct trace_call *calls = w->trace->calls;
-
-    return calls[call].comm == calls[other].comm && calls[call].peer == calls[other].peer;
-}
-
 /* Whether each was sent, and all to one rank. The last run may not have come to its send. */
 static bool are_sent(const struct work *w, const struct group *group)
 {
+    const struct trace_call *calls = w->trace->calls;
     uint32_t first = w->sent[group->blocks[0]];
 
     for (size_t i = 0; i < group->count; i++) {
@@ -210,7 +201,8 @@ static bool are_sent(const struct work *w, const struct group *group)
         uint32_t sent = w->sent[group->blocks[i]];
         if (sent == TRACE_NONE && (i == 0 || !is_open))
             return false;
-        if (sent != TRACE_NONE && !have_one_peer(w, sent, first))
+        if (sent != TRACE_NONE
+                && (calls[sent].comm != calls[first].comm || calls[sent].peer != calls[first].peer))
             return false;
     }
     return true;
@@ -231,16 +223,7 @@ static uint32_t sent_in(const struct work *w, const struct group *group)
 /* Position of the first receive after a call. */
 static size_t first_after(const struct receives *receives, uint32_t call)
 {
-    size_t low = 0, high = receives->count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (receives->calls[mid] <= call)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return vec_first_above(receives->calls, receives->count, call);
 }
 
 /* From the low-th on, the position of the first receive after this time. */
@@ -296,12 +279,9 @@ static size_t count_gains(const struct work *w, const struct group *group,
 
 /* The sender of these receives: the peer that the blocks are sent to, or another one? */
 enum origin {
-    ORIGIN_OTHER, /* another rank of the same communicator */
-    /*
-     * another communicator, in an anchor that the blocks are sent in: usually from the other side
-     */
-    ORIGIN_UNKNOWN,
-    ORIGIN_APART, /* likewise, in another anchor */
+    ORIGIN_OTHER,   /* another rank of the same communicator */
+    ORIGIN_UNKNOWN, /* another communicator, in the anchor of the sends: usually the other side */
+    ORIGIN_APART,   /* likewise, in another anchor */
     ORIGIN_PEER,
 };
 
@@ -421,9 +401,7 @@ static void suggest_growth_look_at(struct work *w, struct group *group, struct g
 
 /* ---- one for several ---- */
 
-/*
- * A glob for both paths: "*" and their common end, in whole names; false: their last names differ.
- */
+/* A glob for both paths: "*" and their common end, in whole names; false: the last ones differ. */
 static bool join_globs(char io_glob[static RULE_GLOB_MAX], const char *other)
 {
     size_t own = strlen(io_glob), its = strlen(other), same = 0, whole = 0;

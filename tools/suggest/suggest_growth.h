@@ -42,10 +42,7 @@ struct suggest_growth {
     uint64_t most;     /* the number of blocks that live at a time */
     uint32_t receives; /* k */
     uint32_t place;    /* equal for entries of one call site */
-    /*
-     * globs of the anchors: the blocks are made in, are sent in ("": several names), receives are
-     * in, and whose exit ends their lifetime
-     */
+    /* globs of anchors: of births, sends ("": several), receives; whose exit ends their lifetime */
     char inside[RULE_GLOB_MAX], sent[RULE_GLOB_MAX], received[RULE_GLOB_MAX],
             closing[RULE_GLOB_MAX];
 };

@@ -25,10 +25,7 @@
  */
 uint32_t suggest_lastuse_late_by(const struct trace *trace, const struct trace_block *block);
 
-/*
- * Late blocks of the window in the form of compare_runs (`good` is TRACE_NONE); compare_done frees
- * them.
- */
+/* Late blocks of the window as of compare_runs (`good` is TRACE_NONE); compare_done frees them. */
 void suggest_lastuse_late(
         const struct trace *trace, struct model_window window, struct compare *ret_late);
 

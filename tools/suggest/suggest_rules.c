@@ -64,15 +64,6 @@ static struct suggest_rules_hint make_hint(
 
 /* ---- growers ---- */
 
-/*
- * The call site of a block, equal in every run: the native one, or if none is recorded its Python
- * stack.
- */
-static struct key block_place(const struct trace *trace, const struct trace_block *block)
-{
-    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
-}
-
 /* Whether the block has a call site that a hint can pick it by. */
 static bool is_placed(const struct trace *trace, const struct trace_block *block)
 {
@@ -93,10 +84,7 @@ static bool suggest_rules_has_key(
     return false;
 }
 
-/*
- * Whether all blocks of the grower have this Python call site, and no others that are made in such
- * anchors.
- */
+/* Whether the grower's blocks have this Python call site, and no others made in such anchors. */
 static bool is_its_key(const struct work *work, const struct suggest_growth *grower,
         const bool *is_inside, struct sitekey key)
 {
@@ -124,10 +112,7 @@ static bool is_its_key(const struct work *work, const struct suggest_growth *gro
     return is_its;
 }
 
-/*
- * The most readable call site that only the grower has: a function of the program, else a line of
- * it; else its first one.
- */
+/* The most readable site of the grower alone: a function of the program, else a line; else any. */
 static struct sitekey choose_key(const struct work *work, const struct suggest_growth *grower)
 {
     const struct trace *trace = work->job->trace;
@@ -187,7 +172,7 @@ static void mark_grown(struct work *work, const struct keytable *shared)
     for (size_t i = 0; growers && i < growers->count; i++) {
         const struct suggest_growth *grower = &growers->list[i];
         struct key place =
-                block_place(work->job->trace, suggest_rules_block_at(work, grower->blocks[0]));
+                sitekey_place(work->job->trace, suggest_rules_block_at(work, grower->blocks[0]));
         if (work->refused[i] || work->grower[grower->blocks[0]] || keytable_find(shared, place)
                 || !is_placed(work->job->trace, suggest_rules_block_at(work, grower->blocks[0])))
             continue;
@@ -231,7 +216,7 @@ static void add_shared_sites(const struct trace *trace, struct keytable *sites)
 {
     for (size_t i = 0; trace && i < trace->block_count; i++)
         if (trace->blocks[i].shared)
-            (void)keytable_at(sites, block_place(trace, &trace->blocks[i]), 0);
+            (void)keytable_at(sites, sitekey_place(trace, &trace->blocks[i]), 0);
 }
 
 /*
@@ -282,7 +267,7 @@ static void sort_out_late(struct work *work)
             other = &work->out->small;
         else if (!is_placed(job->trace, block))
             other = &work->out->unplaced;
-        else if (keytable_find(&shared, block_place(job->trace, block)))
+        else if (keytable_find(&shared, sitekey_place(job->trace, block)))
             other = &work->out->shared;
         else if (anchor == TRACE_NONE)
             other = &work->out->used;
@@ -316,10 +301,7 @@ static int match(const struct trace *trace, const struct suggest_rules *mine,
     return r;
 }
 
-/*
- * Right if late by that very exit; for a grower, if not due before its last use; for any other
- * block, if not due at all.
- */
+/* If late by that very exit; of a grower: if not due before its last use; others: if not due. */
 static bool is_right(const struct work *work, size_t id, const struct predict_match *match)
 {
     const struct trace *trace = work->job->trace;
@@ -333,10 +315,7 @@ static bool is_right(const struct work *work, size_t id, const struct predict_ma
             && trace->events[match->at].time_ns >= trace_uses(trace, &trace->blocks[id]).last;
 }
 
-/*
- * The hints that the acting code would apply to a block that is not late by that exit: true if
- * there is one.
- */
+/* Marks hints that the acting code applies to a block not late by that exit; true: there is one. */
 static bool find_inexact(
         const struct work *work, const struct predict_match *matches, bool *io_wrong)
 {
@@ -430,24 +409,21 @@ static bool is_hinted(const struct suggest_rules *out, const struct trace *trace
     return matches[id].rule < out->hint_count && !matches[id].small && !trace->blocks[id].native;
 }
 
-static bool is_unused(const struct trace *trace, const struct trace_block *block)
-{
-    return trace_uses(trace, block).count == 0 && patterns_doubt_of(block) == PATTERNS_DOUBTS;
-}
-
 static void count_matches(struct work *work, const struct predict_match *matches)
 {
     struct suggest_rules *out = work->out;
 
     for (size_t i = 0; i < work->job->trace->block_count; i++) {
-        uint64_t size = work->job->trace->blocks[i].size;
+        const struct trace_block *block = &work->job->trace->blocks[i];
+        uint64_t size = block->size;
         if (is_hinted(out, work->job->trace, matches, i) && matches[i].at != TRACE_NEVER) {
             struct suggest_rules_hint *hint = &out->hints[matches[i].rule];
             hint->least = hint->count ? min_of(hint->least, size) : size;
             hint->most = max_of(hint->most, size);
             hint->count++;
             hint->bytes += size;
-            hint->unused += is_unused(work->job->trace, &work->job->trace->blocks[i]);
+            hint->unused += trace_uses(work->job->trace, block).count == 0
+                    && patterns_doubt_of(block) == PATTERNS_DOUBTS;
             trace_sum_add(hint->grower ? &out->grown : &out->covered, size);
         } else if (work->grower[i]) { /* the run ended before the hint was due */
             trace_sum_add(&out->grown, size);
@@ -520,9 +496,7 @@ static int set_expectations(struct work *work, const struct predict_match *match
     return r;
 }
 
-/*
- * Max of the window if only the releases of the hints with use[hint] happened; NULL: of all hints.
- */
+/* Max of the window with only the releases of hints that have use[hint]; NULL: of all hints. */
 static uint64_t max_with(
         const struct work *work, const struct predict_match *matches, const bool *use)
 {

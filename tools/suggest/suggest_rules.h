@@ -68,19 +68,13 @@ struct suggest_rules {
 
 struct suggest_rules_job {
     const struct trace *trace; /* the bad run */
-    /*
-     * the other run, NULL: none. Blocks that live past the exit there are not matched; its shared
-     * sites count, too
-     */
+    /* NULL: none. Blocks that live past the exit there are not matched; its shared sites count */
     const struct trace *good;
     struct model_window window;
     const struct compare_late *late;
     size_t late_count;
     const struct growers *growers; /* get a hint each, before all others; NULL: none */
-    /*
-     * Runs of other ranks with the same hints (`trace` may be among them): no hint takes a block
-     * that one of them still uses.
-     */
+    /* runs of all ranks with these hints: no hint takes a block that one of them still uses */
     const struct trace *const *ranks;
     size_t rank_count;
     uint64_t min_size;

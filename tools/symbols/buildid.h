@@ -10,10 +10,7 @@
 
 #define BUILDID_TEXT_MAX (2 * sizeof(((struct trace_module *)0)->build_id) + 1)
 
-/*
- * In hexadecimal digits, as readelf prints it; `count` is at most the size of
- * trace_module.build_id.
- */
+/* As readelf prints it, in hexadecimal; `count` is at most the size of trace_module.build_id. */
 void buildid_text(const uint8_t *bytes, size_t count, char ret_text[static BUILDID_TEXT_MAX]);
 
 #endif

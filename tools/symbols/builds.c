@@ -11,13 +11,10 @@
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/symfile.h"
 
-/*
- * One library's builds in the two runs. Texts are the first 16 digits of the build-id, or the
- * fingerprint.
- */
+/* One library's builds in the two runs. */
 struct change {
-    const char *path; /* in the bad run; owned by the trace */
-    char good[BUILDID_TEXT_MAX], bad[BUILDID_TEXT_MAX];
+    const char *path;                                   /* in the bad run; owned by the trace */
+    char good[BUILDID_TEXT_MAX], bad[BUILDID_TEXT_MAX]; /* 16 digits, of build-id or fingerprint */
 };
 
 static bool builds_is_same_build(const struct trace_module *a, const struct trace_module *b)

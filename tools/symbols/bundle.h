@@ -44,10 +44,7 @@ int bundle_open(const char *path, struct read_capture **ret_capture, struct symc
 struct bundle_modules *bundle_modules_new(const char *path);
 void bundle_modules_free(struct bundle_modules *modules);
 
-/*
- * A path under which the file can be opened while `modules` lives, which the caller frees; NULL: it
- * is not in the bundle.
- */
+/* A path to open the file while `modules` lives; the caller frees it. NULL: it is not there. */
 char *bundle_module(struct bundle_modules *modules, const char *name);
 
 /* The error of unpacking them, NULL = none. */

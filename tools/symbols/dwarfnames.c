@@ -111,10 +111,7 @@ static void call_place(
     }
 }
 
-/*
- * The DIE with the functions of a unit: in a separate file (-gsplit-dwarf) if that exists. The
- * lines stay in the main file.
- */
+/* The DIE with a unit's functions: of a separate file (-gsplit-dwarf) if any; lines stay here. */
 static Dwarf_Die functions_of(Dwarf_Die *unit)
 {
     uint8_t type = 0;
@@ -126,10 +123,7 @@ static Dwarf_Die functions_of(Dwarf_Die *unit)
     return *unit;
 }
 
-/*
- * The innermost scope at an address and all scopes around it; returns their number, the caller
- * frees *ret_scopes.
- */
+/* The innermost scope at an address, then those around it; their number. The caller frees them. */
 static int find_scopes(Dwarf_Die *cu, Dwarf_Addr address, Dwarf_Die **ret_scopes)
 {
     Dwarf_Die *at = NULL;
@@ -152,9 +146,7 @@ static int compare_ranges(const void *a, const void *b)
     const struct unit_range *x = a;
     const struct unit_range *y = b;
 
-    if (x->lo != y->lo)
-        return x->lo < y->lo ? -1 : 1;
-    return (x->hi > y->hi) - (x->hi < y->hi);
+    return vec_order(x->lo, y->lo, vec_order(x->hi, y->hi, 0));
 }
 
 /*
@@ -200,10 +192,7 @@ static bool find_in_ranges(struct dwarfnames *names, Dwarf_Addr address, Dwarf_D
         else
             hi = mid;
     }
-    /*
-     * Ranges of one file do not overlap: only the last one that begins at or before the address can
-     * contain it.
-     */
+    /* ranges of a file do not overlap: only the last that begins there or before can contain it */
     if (lo == 0 || address >= names->ranges[lo - 1].hi)
         return false;
     return dwarf_offdie(dwarf, names->ranges[lo - 1].unit, ret_unit) != NULL;
@@ -268,18 +257,17 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
     return named;
 }
 
-static bool name_by_symbol(
+static void name_by_symbol(
         struct dwarfnames *names, uint64_t offset, struct dwarfnames_line line, struct lines *lines)
 {
     uint64_t distance;
     const char *name = symtable_find(names->symbols, place(names->module, offset), &distance);
 
     if (!name)
-        return false;
+        return;
     line.function = vec_add_text(
             &names->texts, vec_format("%s+0x%" PRIx64, readable(names, name), distance));
     VEC_PUSH(lines->line, lines->count, lines->room) = line;
-    return true;
 }
 
 size_t dwarfnames_at(struct dwarfnames *names, uint64_t address, struct dwarfnames_line **ret_lines)
@@ -288,7 +276,7 @@ size_t dwarfnames_at(struct dwarfnames *names, uint64_t address, struct dwarfnam
     struct lines lines = {0};
 
     if (!name_by_dwarf(names, address, &line, &lines))
-        (void)name_by_symbol(names, address, line, &lines);
+        name_by_symbol(names, address, line, &lines);
     *ret_lines = lines.line;
     return lines.count;
 }

@@ -34,40 +34,27 @@ static bool pymerge_is_interpreter(const struct symbols_line *line)
             || pymerge_begins(line->function, "Py") || pymerge_begins(line->function, "_Py");
 }
 
-/* A native function as another tool named it: its library is unknown. */
-static void push_native(struct merging *merging, const struct trace_pyframe *frame)
-{
-    VEC_PUSH(merging->out, merging->count, merging->room) =
-            (struct symbols_line){.function = *frame->function ? frame->function : "?",
-                    .file = *frame->file ? frame->file : NULL,
-                    .line = frame->line,
-                    .module = "",
-                    .is_ours = true};
-}
-
+/* The library of a native function that another tool named is unknown. */
 static void push_frame(struct merging *merging, const struct trace_pyframe *frame)
 {
-    if (frame->is_native) {
-        push_native(merging, frame);
-        return;
-    }
+    bool is_python = !frame->is_native;
+
     /* in captures of kedge 0.1: kedge's functions around the framework's */
-    if (pymerge_begins(filename_of(frame->file), "_kedge_"))
+    if (is_python && pymerge_begins(filename_of(frame->file), "_kedge_"))
         return;
     VEC_PUSH(merging->out, merging->count, merging->room) =
             (struct symbols_line){.function = *frame->function ? frame->function : "?",
-                    .file = *frame->file ? frame->file : "?",
+                    .file = *frame->file ? frame->file
+                            : is_python  ? "?"
+                                         : NULL,
                     .line = frame->line,
                     .module = "",
-                    .is_python = true,
-                    .is_ambient = merging->ambient,
+                    .is_python = is_python,
+                    .is_ambient = is_python && merging->ambient,
                     .is_ours = true};
 }
 
-/*
- * Places the functions that one call of the loop runs: the innermost ones not placed yet, up to the
- * one that C called.
- */
+/* What one call of the loop runs: the innermost functions left, up to the one that C called. */
 static void place_call(struct merging *merging)
 {
     bool is_last = false;

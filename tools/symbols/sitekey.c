@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
+#include "tools/symbols/title.h"
 #include "tracker/hints/pysite.h"
 
 /* Appends a key that is not in the list yet; returns the new number. */
@@ -50,6 +51,23 @@ size_t sitekey_list(const struct trace *trace, const struct trace_block *block,
         count = add_key(ret_keys, count, key); /* without a known line both keys are equal */
     }
     return count;
+}
+
+struct key sitekey_key(const struct sitekey *key)
+{
+    return (struct key){key->key, key->frame != NULL, 0};
+}
+
+uint32_t sitekey_rank(const struct sitekey *key)
+{
+    if (!key->frame)
+        return 4;
+    return (title_is_program(key->frame->function, key->frame->file) ? 0u : 2u) + key->has_line;
+}
+
+struct key sitekey_place(const struct trace *trace, const struct trace_block *block)
+{
+    return (struct key){block->site, block->site ? 0 : trace_python(trace, block->stack), 0};
 }
 
 char *sitekey_text(const struct sitekey *key)

@@ -15,6 +15,7 @@
 #define KEDGE_TOOLS_SITEKEY_H
 
 #include "alloc/hints/hint.h"
+#include "tools/base/keytable.h"
 #include "tools/trace/trace.h"
 
 #define SITEKEY_MAX 257u /* for one block: its native site, and two for each of 128 frames */
@@ -26,25 +27,26 @@ struct sitekey {
     bool has_line; /* for a frame: this line of the function alone */
 };
 
-/*
- * The keys of a block, without duplicates; returns their number. Frames whose names a hint cannot
- * write are left out.
- */
+/* The keys of a block, each once; their number. Without frames whose names a hint cannot write. */
 size_t sitekey_list(const struct trace *trace, const struct trace_block *block,
         struct sitekey ret_keys[static SITEKEY_MAX]);
 
-/*
- * For hintfile_words.site: the text of a Python key, which the caller frees; NULL for a native one.
- */
+/* Equal sites have equal keys. */
+struct key sitekey_key(const struct sitekey *key);
+
+/* 0: the most readable. Python without a line, then with one, the program's first; then native. */
+uint32_t sitekey_rank(const struct sitekey *key);
+
+/* The call site of a block, equal in every run: the native one, else its Python stack. */
+struct key sitekey_place(const struct trace *trace, const struct trace_block *block);
+
+/* For hintfile_words.site: the text of a Python key; NULL for a native one. The caller frees it. */
 char *sitekey_text(const struct sitekey *key);
 
 /* Adds a site to a pick, which has room for it. */
 void sitekey_pick(const struct sitekey *key, struct rule_pick *io_pick);
 
-/*
- * The Python call sites of each stack, by its number, that these hints name; of_stack NULL: the
- * hints name none.
- */
+/* By stack, the Python call sites that these hints name; of_stack NULL: the hints name none. */
 struct sitekey_named {
     const struct pysite **of_stack;
     struct pysite *room;

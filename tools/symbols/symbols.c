@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "tools/base/filename.h"
-#include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 #include "tools/symbols/pymerge.h"
 #include "tools/symbols/symcache.h"
@@ -68,6 +67,22 @@ static struct module_names *module_at(struct symbols *symbols, uint32_t number)
 {
     symbols_make_room(symbols);
     return symbols->modules[number].at;
+}
+
+const char *symbols_line_file(const struct symbols_line *line)
+{
+    return line->file ? line->file : line->module;
+}
+
+struct key symbols_line_key(const struct symbols_line *line)
+{
+    struct key function = keytable_text(line->function);
+    struct key file = keytable_text(symbols_line_file(line));
+
+    /* two texts in one key: the second one's hash is rotated, so that swapped texts differ */
+    return (struct key){function.a ^ (file.a << 32 | file.a >> 32),
+            function.b ^ (file.b << 32 | file.b >> 32),
+            function.c << 48 ^ file.c << 32 ^ line->line};
 }
 
 struct symbols *symbols_new(const struct trace *trace)

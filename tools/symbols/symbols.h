@@ -17,6 +17,7 @@
 #ifndef KEDGE_TOOLS_SYMBOLS_H
 #define KEDGE_TOOLS_SYMBOLS_H
 
+#include "tools/base/keytable.h"
 #include "tools/trace/trace.h"
 
 struct dwarfnames_line;
@@ -34,13 +35,16 @@ struct symbols_line {
     bool is_ours;         /* a frame of the program or its libraries, not of CUDA, kedge or libc */
 };
 
+/* The source file of a line, else its module; "" = neither is known. */
+const char *symbols_line_file(const struct symbols_line *line);
+
+/* Equal for lines of one function, file and number. */
+struct key symbols_line_key(const struct symbols_line *line);
+
 struct symbols *symbols_new(const struct trace *trace);
 void symbols_free(struct symbols *symbols);
 
-/*
- * All lines of a stack, innermost first, with Python functions in place of the interpreter's loop
- * (pymerge.h). Valid until symbols_free.
- */
+/* All lines of a stack, innermost first, Python's too (pymerge.h). Valid until symbols_free. */
 const struct symbols_line *symbols_stack(
         struct symbols *symbols, uint32_t stack, size_t *ret_count);
 
@@ -50,28 +54,16 @@ const struct symbols_line *symbols_stack(
  */
 const char *symbols_site(struct symbols *symbols, uint32_t stack);
 
-/*
- * "function file:line" of the innermost Python line, NULL if there is none. Valid until
- * symbols_free.
- */
+/* "function file:line" of the innermost Python line, NULL: none. Valid until symbols_free. */
 const char *symbols_pysite(struct symbols *symbols, uint32_t stack);
 
-/*
- * The path of the library (or program) that allocated: the module of the innermost line of the
- * program; "" unknown.
- */
+/* Path of the library or program that allocated, by the program's innermost line; "" unknown. */
 const char *symbols_owner(struct symbols *symbols, uint32_t stack);
 
-/*
- * Modules whose file on this machine is another build, or missing: NULL at the end of the list. For
- * notices.
- */
+/* Notices of modules whose file here is missing or another build; NULL at the end of the list. */
 const char *symbols_trouble(const struct symbols *symbols, size_t index);
 
-/*
- * For bundles: the names of one frame (the caller frees the array), the reason why a module has no
- * names, its files.
- */
+/* For bundles: names of a frame (the caller frees them), why a module has no names, its files. */
 size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
         struct dwarfnames_line **ret_lines);
 const char *symbols_module_trouble(struct symbols *symbols, uint32_t number);

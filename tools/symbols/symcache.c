@@ -97,9 +97,7 @@ static bool is_build_id(const char *text)
                     && strspn(text, "0123456789abcdef") == length);
 }
 
-/*
- * The key is the build-id; without one the path and the identity of the code, which may be unknown.
- */
+/* The build-id; without one the path and the identity of the code, which may be unknown. */
 static struct key symcache_key_of(const char *build_id, uint64_t identity, const char *path)
 {
     struct key key = keytable_text(build_id);

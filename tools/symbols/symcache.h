@@ -24,10 +24,7 @@
 
 struct symcache;
 
-/*
- * NULL if the text does not have this form, with a message for the user in *ret_why, which the
- * caller frees.
- */
+/* NULL: the text does not have this form, as *ret_why tells the user; the caller frees it. */
 struct symcache *symcache_read(const char *text, size_t length, char **ret_why);
 void symcache_free(struct symcache *cache);
 
@@ -35,9 +32,7 @@ void symcache_free(struct symcache *cache);
 bool symcache_has_module(const struct symcache *cache, const struct trace_module *module,
         uint32_t *ret_number, const char **ret_note);
 
-/*
- * The lines of a frame of module `number`; false: unknown frame. Texts live as long as the cache.
- */
+/* The lines of a frame of module `number`; false: unknown. Texts live as long as the cache. */
 bool symcache_find(const struct symcache *cache, uint32_t number, uint64_t offset,
         const struct dwarfnames_line **ret_lines, size_t *ret_count);
 

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,10 +14,7 @@
 
 char *symfile_folders = (char[]){":.debug:/usr/lib/debug"};
 
-/*
- * The folder where debuginfod-find stores the files that it fetched; the caller frees it. NULL:
- * none.
- */
+/* The folder where debuginfod-find stores what it fetched; the caller frees it. NULL: none. */
 static char *cache_folder(void)
 {
     const char *own = getenv("DEBUGINFOD_CACHE_PATH");
@@ -48,6 +44,17 @@ static int find_by_libdw(Dwfl_Module *module, void **userdata, const char *name,
     return fd;
 }
 
+/* Frees the path, which may be NULL; libdw frees *ret_file. */
+static int open_found(char *path, char **ret_file)
+{
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd >= 0)
+        *ret_file = strdup(path);
+    free(path);
+    return fd;
+}
+
 static int find_in_cache(Dwfl_Module *module, char **ret_file)
 {
     char hex[BUILDID_TEXT_MAX];
@@ -55,30 +62,19 @@ static int find_in_cache(Dwfl_Module *module, char **ret_file)
     GElf_Addr address;
     int length = dwfl_module_build_id(module, &bits, &address);
     char *folder = length > 0 && (size_t)length <= BUILDID_TEXT_MAX / 2 ? cache_folder() : NULL;
-    char *path;
-    int fd;
 
     if (!folder)
         return -1;
     buildid_text(bits, (size_t)length, hex);
-    path = vec_format("%s/%s/debuginfo", folder, hex);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        *ret_file = strdup(path); /* libdw frees it */
-    free(path);
+    char *path = vec_format("%s/%s/debuginfo", folder, hex);
     free(folder);
-    return fd;
+    return open_found(path, ret_file);
 }
 
 static int find_packed(const struct symfile *file, char **ret_file)
 {
-    char *path = file->packed_debug ? bundle_module(file->packed, file->packed_debug) : NULL;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-
-    if (fd >= 0)
-        *ret_file = strdup(path); /* libdw frees it */
-    free(path);
-    return fd;
+    return open_found(
+            file->packed_debug ? bundle_module(file->packed, file->packed_debug) : NULL, ret_file);
 }
 
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,

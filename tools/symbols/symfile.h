@@ -37,10 +37,7 @@ void symfile_open(const struct trace_module *captured, struct bundle_modules *pa
         struct symfile *ret_file);
 void symfile_close(struct symfile *file);
 
-/*
- * The file with the names, and the one with the DWARF if that is another; NULL = none. Valid until
- * symfile_close.
- */
+/* The file with the names, and another with the DWARF; NULL = none. Valid until symfile_close. */
 void symfile_paths(const struct symfile *file, const char **ret_main, const char **ret_debug);
 
 /*

@@ -81,13 +81,9 @@ static int symtable_compare(const void *left, const void *right)
     const struct symbol *a = left;
     const struct symbol *b = right;
 
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    if (a->binding != b->binding)
-        return a->binding > b->binding ? -1 : 1;
-    if (a->end != b->end)
-        return a->end > b->end ? -1 : 1;
-    return a->number > b->number ? -1 : 1;
+    int order = vec_order(b->end, a->end, vec_order(b->number, a->number, 0));
+
+    return vec_order(a->start, b->start, vec_order(b->binding, a->binding, order));
 }
 
 static void sort(struct symbols_of *of)
@@ -145,10 +141,7 @@ static uint32_t last_before(const struct symbols_of *of, GElf_Addr address)
     return low == 0 ? NONE : low - 1;
 }
 
-/*
- * The symbol that covers an address. *ret_end: if there is none, no symbol that starts before the
- * address ends after this.
- */
+/* The symbol that covers an address; without one, no symbol before it ends after *ret_end. */
 static const struct symbol *covering(
         const struct symbols_of *of, GElf_Addr address, GElf_Addr *ret_end)
 {

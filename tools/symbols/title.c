@@ -60,10 +60,7 @@ static bool is_framework_package(const char *inside)
     return false;
 }
 
-/*
- * Python's own library, and names that Python makes up; code that was typed or given as an argument
- * is the program's.
- */
+/* Python's library, and names that it makes up. Typed code, or an argument, is the program's. */
 static bool is_of_python(const char *file)
 {
     if (*file == '<')
@@ -139,10 +136,7 @@ static size_t operator_length(const char *at)
     return length + strlen(signs[i]);
 }
 
-/*
- * The length of a meaningless beginning: "(anonymous namespace)::", or "decltype(" at the start of
- * a word.
- */
+/* Length of an empty beginning: "(anonymous namespace)::", or "decltype(" that starts a word. */
 static size_t empty_length(const char *at, bool begins)
 {
     static const char anonymous[] = "(anonymous namespace)::";
@@ -155,10 +149,7 @@ static size_t empty_length(const char *at, bool begins)
     return (size_t)(strchr(at, '(') - at) + 1;
 }
 
-/*
- * "at::native::addmm(at::Tensor const&)+0x12" -> "at::native::addmm": without arguments, templates,
- * anonymous parts and results.
- */
+/* "at::addmm(at::Tensor const&)+0x12" -> "at::addmm"; without templates and results, too. */
 static char *short_name(const char *function)
 {
     char *out = vec_new(strlen(function) + 1, 1);
@@ -197,24 +188,27 @@ static char *short_name(const char *function)
     return out;
 }
 
-/*
- * A function through which all operators of a framework allocate: it would be the title of each
- * row.
- */
+/* Whether the short name matches one of these. */
+static bool is_named(const char *function, const char *const *globs, size_t count)
+{
+    char *name = short_name(function);
+    bool found = false;
+
+    for (size_t i = 0; i < count && !found; i++)
+        found = hintfile_glob(globs[i], name);
+    free(name);
+    return found;
+}
+
+/* A function through which all operators of a framework allocate: it would be each row's title. */
 static bool is_allocator(const struct symbols_line *line)
 {
     static const char *const names[] = {"c10::*", "at::detail::*", "at::empty*",
             "at::native::empty*", "at::_ops::empty*", "at::create_out*", "at::TensorIterator*",
             "at::wrapper_*_empty*", "*::set_output_*", "*::maybe_create_proxy*"};
 
-    if (hintfile_glob("libc10*", filename_of(line->module)))
-        return true;
-    char *name = short_name(line->function);
-    bool found = false;
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++)
-        found = hintfile_glob(names[i], name);
-    free(name);
-    return found;
+    return hintfile_glob("libc10*", filename_of(line->module))
+            || is_named(line->function, names, sizeof(names) / sizeof(*names));
 }
 
 /* For a function of an unknown library, as another tool named it. */
@@ -222,19 +216,8 @@ static bool is_framework_function(const char *function)
 {
     static const char *const names[] = {"at::*", "c10::*", "torch::*", "caffe2::*", "pybind11::*",
             "std::*", "THP*", "cfunction_*", "ffi_*", "execute_native_thread_routine"};
-    char *name = short_name(function);
-    bool found = false;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !found; i++)
-        found = hintfile_glob(names[i], name);
-    free(name);
-    return found;
-}
-
-static bool is_of_framework(const struct symbols_line *line)
-{
-    return *line->module ? is_framework_library(line->module)
-                         : is_framework_function(line->function);
+    return is_named(function, names, sizeof(names) / sizeof(*names));
 }
 
 static enum kind title_kind_of(const struct symbols_line *line)
@@ -243,7 +226,8 @@ static enum kind title_kind_of(const struct symbols_line *line)
         return kind_of_python(line->function, line->file);
     if (!line->is_ours)
         return KIND_NONE;
-    if (!is_of_framework(line))
+    if (*line->module ? !is_framework_library(line->module)
+                      : !is_framework_function(line->function))
         return KIND_PROGRAM_NATIVE;
     return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
 }
@@ -302,13 +286,6 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     return parts;
 }
 
-static void parts_done(struct parts *parts)
-{
-    for (size_t i = 0; i < parts->count; i++)
-        free(parts->part[i].text);
-    free(parts->part);
-}
-
 /* A title that is being built. */
 struct row {
     struct parts parts;
@@ -342,7 +319,7 @@ static int by_title(const void *a, const void *b)
     const struct row *y = b;
     int r = strcmp(x->title, y->title);
 
-    return r ? r : (x->number > y->number) - (x->number < y->number);
+    return r ? r : vec_order(x->number, y->number, 0);
 }
 
 /* The first untried part in which rows of one title differ; SIZE_MAX: none. */
@@ -382,10 +359,7 @@ static bool title_tell_apart(struct row *rows, size_t count)
     return changed;
 }
 
-/*
- * The number of the program's own frames that are equal in all rows and are followed by one that is
- * not: wrappers.
- */
+/* Wrappers: how many of the program's own frames all rows share before one that they do not. */
 static size_t count_wrappers(const struct row *rows, size_t count)
 {
     enum kind kind = rows[0].parts.part[0].kind;
@@ -430,7 +404,9 @@ static char **rows_end(struct row *rows, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         titles[rows[i].number] = rows[i].title;
-        parts_done(&rows[i].parts);
+        for (size_t k = 0; k < rows[i].parts.count; k++)
+            free(rows[i].parts.part[k].text);
+        free(rows[i].parts.part);
     }
     free(rows);
     return titles;

@@ -53,10 +53,7 @@ char **title_ways(
 char **title_words(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
 
-/*
- * Whether a Python function is the program's own, not of an installed package and not of Python
- * itself.
- */
+/* Whether a Python function is the program's own: of no installed package, nor of Python itself. */
 bool title_is_program(const char *function, const char *file);
 
 #endif

@@ -50,10 +50,7 @@ bool model_anchor_named(const struct trace_anchor *anchor, const char *name)
     return anchor->instance == instance && model_has_path(anchor, name, length);
 }
 
-/*
- * The window from the first enter of anchors of this name to their last exit; false: there are
- * none.
- */
+/* From the first enter of anchors of this name to their last exit; false: there are none. */
 static bool model_find_named(
         const struct trace *trace, const char *name, struct model_window *ret_window)
 {
@@ -146,10 +143,7 @@ static void second_gone(struct model_second *sums, const struct trace_block *blo
     }
 }
 
-/*
- * Blocks of the window in the order of their releases, so that the walk over the events meets each
- * in time.
- */
+/* A block of the window; in the order of releases, the walk over the events meets each in time. */
 struct release {
     uint32_t at, block;
 };
@@ -159,9 +153,7 @@ static int compare_releases(const void *a, const void *b)
     const struct release *x = a;
     const struct release *y = b;
 
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    return (x->block > y->block) - (x->block < y->block);
+    return vec_order(x->at, y->at, vec_order(x->block, y->block, 0));
 }
 
 static struct release *sort_releases(const struct trace *trace, struct model_window window,
@@ -313,11 +305,6 @@ struct anchor_walk {
     struct model_figures *figures;
 };
 
-static bool is_open_at(const struct trace_anchor *anchor, uint32_t at)
-{
-    return anchor->enter <= at && at <= anchor->exit;
-}
-
 static void anchor_birth(struct anchor_walk *walk, uint32_t id, uint32_t at)
 {
     const struct trace_block *block = &walk->trace->blocks[id];
@@ -341,7 +328,7 @@ static void anchor_gone(struct anchor_walk *walk, uint32_t id, uint32_t at, bool
         return;
     for (uint32_t a = block->anchor; a != TRACE_NONE; a = walk->trace->anchors[a].parent) {
         struct model_figures *f = &walk->figures[a];
-        if (!is_open_at(&walk->trace->anchors[a], at))
+        if (at < walk->trace->anchors[a].enter || at > walk->trace->anchors[a].exit)
             continue;
         if (!released) {
             f->freed += block->size;
@@ -529,9 +516,7 @@ int model_by_bytes(const void *a, const void *b)
     const struct model_live *x = a;
     const struct model_live *y = b;
 
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return (x->stack > y->stack) - (x->stack < y->stack);
+    return vec_order(y->bytes, x->bytes, vec_order(x->stack, y->stack, 0));
 }
 
 struct model_live *model_live_by_stack(

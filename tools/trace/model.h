@@ -49,16 +49,11 @@ struct model_figures {
     uint64_t allocated, allocated_count;
     uint64_t freed, freed_count;
     uint64_t outside_freed, outside_freed_count;
-    uint64_t peak_live;     /* of the process, in the window */
-    uint64_t peak_live_512; /* the same with each block rounded up to 512 */
-    /*
-     * and without bytes that hints released or that the driver serves: bytes that need kedge's
-     * storage, for E
-     */
-    uint64_t peak_stored_512;
-    uint64_t peak_reserved; /* held from the driver, in the window */
-    /* the event at which Max was first reached, TRACE_NEVER if nothing was allocated */
-    uint32_t max_at;
+    uint64_t peak_live;       /* of the process, in the window */
+    uint64_t peak_live_512;   /* the same with each block rounded up to 512 */
+    uint64_t peak_stored_512; /* and without what hints released or the driver serves, for E */
+    uint64_t peak_reserved;   /* held from the driver, in the window */
+    uint32_t max_at; /* event at which Max was first reached, TRACE_NEVER: nothing was allocated */
     struct model_second hinted; /* releases that were made (live) */
     struct model_second would;  /* those and the ones that modes other than live only recorded */
 };
@@ -74,17 +69,11 @@ struct model_window model_whole(const struct trace *trace);
 int model_find_window(const struct trace *trace, const char *from, const char *to,
         struct model_window *ret_window, const char **ret_missing);
 
-/*
- * `releases` replace the trace's own, for predictions; [block] is an event index or TRACE_NEVER.
- * NULL = the trace's own.
- */
+/* `releases`: by block, an event index or TRACE_NEVER, for predictions; NULL = the trace's own. */
 void model_figure(const struct trace *trace, struct model_window window, const uint32_t *releases,
         struct model_figures *ret_figures);
 
-/*
- * Max of the window with these releases, nothing else: the value that figures->hinted.max would
- * have.
- */
+/* Max of the window with these releases, nothing else: what figures->hinted.max would be. */
 uint64_t model_max(const struct trace *trace, struct model_window window, const uint32_t *releases);
 
 /*
@@ -103,10 +92,7 @@ struct model_live {
 /* For vec_sort: most bytes first. */
 int model_by_bytes(const void *a, const void *b);
 
-/*
- * The blocks live on a device just before event `at`, by stack, most bytes first; the caller frees
- * the array.
- */
+/* The blocks live on a device just before event `at`, by stack, most bytes first. Caller frees. */
 struct model_live *model_live_by_stack(
         const struct trace *trace, int device, uint32_t at, size_t *ret_count);
 

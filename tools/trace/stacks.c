@@ -26,15 +26,12 @@ uint32_t stacks_add_module(struct trace *trace, const struct read_module *module
 
 static uint32_t stacks_module_of(struct stacks *stacks, const struct read_frame *frame)
 {
-    const struct read_module *module = frame->module;
-
-    if (!module)
+    if (!frame->module)
         return TRACE_NONE;
     uint32_t *known =
             keytable_at(&stacks->modules, (struct key){frame->module_number, 0, 0}, TRACE_NONE);
-    if (*known != TRACE_NONE)
-        return *known;
-    *known = stacks_add_module(stacks->trace, module);
+    if (*known == TRACE_NONE)
+        *known = stacks_add_module(stacks->trace, frame->module);
     return *known;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "tools/base/filename.h"
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
@@ -30,7 +31,7 @@ struct families {
     uint64_t *work; /* allocations, or uses, before each event */
 };
 
-static char *stated_steps_fold(const char *path)
+char *stated_steps_fold(const char *path)
 {
     char *folded = vec_text(path);
     char *out = folded;
@@ -47,9 +48,8 @@ static char *stated_steps_fold(const char *path)
 
 static bool says_step(const char *path)
 {
-    const char *last = strrchr(path, '/');
+    const char *last = filename_of(path);
 
-    last = last ? last + 1 : path;
     return strcasestr(last, "step") || strcasestr(last, "iter") || strcasestr(last, "batch");
 }
 
@@ -76,7 +76,7 @@ static int stated_steps_by_first(const void *a, const void *b)
     const struct stated_steps_span *x = a;
     const struct stated_steps_span *y = b;
 
-    return (x->first > y->first) - (x->first < y->first);
+    return vec_order(x->first, y->first, 0);
 }
 
 /* Ends each mark at the next one; counts the work in each. */
@@ -93,18 +93,13 @@ static void stated_steps_finish(struct families *families, struct family *family
     }
 }
 
-static void count_allocs(struct families *families, const struct trace *trace)
+static void count_work(struct families *families, const struct trace *trace, bool by_uses)
 {
-    for (size_t i = 0; i < trace->event_count; i++)
-        families->work[i + 1] = families->work[i] + (trace->events[i].kind == TRACE_ALLOC);
-}
-
-static void count_uses(struct families *families, const struct trace *trace)
-{
-    for (size_t i = 0; i < trace->use_count; i++)
+    for (size_t i = 0; by_uses && i < trace->use_count; i++)
         families->work[trace->uses[i].at]++;
     for (size_t i = 0; i < trace->event_count; i++)
-        families->work[i + 1] += families->work[i];
+        families->work[i + 1] +=
+                families->work[i] + (!by_uses && trace->events[i].kind == TRACE_ALLOC);
 }
 
 static bool may_be(const struct family *family, uint64_t work)
@@ -143,14 +138,13 @@ static void find_families(struct families *families, const struct trace *trace)
     }
 }
 
-static void stated_steps_find_by(const struct trace *trace,
-        void (*count)(struct families *, const struct trace *), struct stated_steps *ret)
+static void stated_steps_find_by(const struct trace *trace, bool by_uses, struct stated_steps *ret)
 {
     struct families families = {.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
     struct family *best = NULL;
 
     *ret = (struct stated_steps){0};
-    count(&families, trace);
+    count_work(&families, trace, by_uses);
     find_families(&families, trace);
     for (size_t i = 0; i < families.count; i++) {
         struct family *family = &families.families[i];
@@ -175,12 +169,12 @@ static void stated_steps_find_by(const struct trace *trace,
 
 void stated_steps_find(const struct trace *trace, struct stated_steps *ret)
 {
-    stated_steps_find_by(trace, count_allocs, ret);
+    stated_steps_find_by(trace, false, ret);
 }
 
 void stated_steps_find_by_uses(const struct trace *trace, struct stated_steps *ret)
 {
-    stated_steps_find_by(trace, count_uses, ret);
+    stated_steps_find_by(trace, true, ret);
 }
 
 void stated_steps_done(struct stated_steps *stated)

@@ -28,6 +28,9 @@ struct stated_steps {
     size_t count;
 };
 
+/* The family of a path: runs of digits are '#'. The caller frees it. */
+char *stated_steps_fold(const char *path);
+
 void stated_steps_find(const struct trace *trace, struct stated_steps *ret);
 
 /* The same by uses of blocks instead of allocations: steps may allocate nothing. */

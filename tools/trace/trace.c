@@ -13,11 +13,9 @@
 /* A range that a thread has open. There may be many, if a program never ends its ranges. */
 struct open_range {
     uint32_t anchor;
-    uint32_t at; /* event: the enter */
-    uint32_t below,
-            /* for the thread and path: the range opened before it, and after it; TRACE_NONE */
-            above;
-    uint32_t same; /* for the thread and anchor: the range opened before it, TRACE_NONE */
+    uint32_t at;           /* event: the enter */
+    uint32_t below, above; /* of the thread and path: opened before it, after it; TRACE_NONE */
+    uint32_t same;         /* of the thread and anchor: opened before it, TRACE_NONE */
 };
 
 struct trace_index {
@@ -31,10 +29,8 @@ struct trace_index {
     struct keytable of_anchors; /* (thread, anchor) -> the same, while there is one */
     struct open_range *ranges;
     size_t range_count, range_room;
-    uint32_t closed;         /* a free slot in `ranges`; the next one is `below`; TRACE_NONE */
-    struct keytable devices; /* device -> index in `held` */
-    uint64_t *held;          /* bytes from the driver, now */
-    size_t held_count, held_room;
+    uint32_t closed;             /* a free slot in `ranges`; the next one is `below`; TRACE_NONE */
+    struct keytable_values held; /* device -> bytes from the driver, now */
 };
 
 bool trace_has_pool(const struct trace *trace)
@@ -103,9 +99,8 @@ void trace_free(struct trace *trace)
     keytable_done(&trace->index->paths);
     keytable_done(&trace->index->of_paths);
     keytable_done(&trace->index->of_anchors);
-    keytable_done(&trace->index->devices);
+    keytable_values_done(&trace->index->held);
     free(trace->index->ranges);
-    free(trace->index->held);
     free(trace->index);
     free(trace->events);
     free(trace->blocks);
@@ -207,18 +202,21 @@ static uint32_t trace_add_event(struct trace *trace, struct trace_event event)
     return (uint32_t)(trace->event_count - 1);
 }
 
-static uint32_t count_nth(struct trace *trace, const struct trace_block *birth)
+/* An event without a block. */
+static uint32_t trace_add_plain(
+        struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread, size_t number)
 {
-    return (*keytable_at(
-            &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0))++;
+    return trace_add_event(trace,
+            (struct trace_event){.kind = kind,
+                    .block = TRACE_NONE,
+                    .anchor = anchor,
+                    .thread = thread & THREAD_BITS,
+                    .number = (uint32_t)number});
 }
 
 uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 {
-    /*
-     * An address that is still live here was freed unseen (a lost record), since it cannot be
-     * handed out twice.
-     */
+    /* no address is handed out twice: one that is live here was freed unseen (a lost record) */
     if (trace_find_live(trace, birth->address) != TRACE_NONE)
         (void)trace_add_free(trace, birth->address, birth->thread);
 
@@ -226,7 +224,8 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
     struct trace_block block = *birth;
 
     if (birth->nth == TRACE_COUNT_NTH)
-        block.nth = count_nth(trace, birth);
+        block.nth = (*keytable_at(
+                &trace->index->nth, (struct key){birth->anchor, birth->site, birth->size}, 0))++;
     block.died = TRACE_NEVER;
     block.released = TRACE_NEVER;
     block.born = trace_add_event(trace,
@@ -242,8 +241,7 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth)
 
 uint32_t trace_find_live(const struct trace *trace, uint64_t address)
 {
-    const uint32_t *found = keytable_find(&trace->index->live, (struct key){address, 0, 0});
-    return found ? *found : TRACE_NONE;
+    return keytable_get(&trace->index->live, (struct key){address, 0, 0}, TRACE_NONE);
 }
 
 uint32_t trace_find_last(const struct trace *trace, uint64_t address)
@@ -363,10 +361,7 @@ static void close_range(struct trace *trace, uint32_t anchor, uint32_t thread)
     index->closed = place;
 }
 
-/*
- * The innermost open range of the thread that the path itself contains: ranges started by id are
- * nested in nothing.
- */
+/* The innermost open range that the path itself contains: those started by id nest in nothing. */
 static uint32_t trace_parent_of(const struct trace *trace, const char *path, uint32_t thread)
 {
     const struct trace_index *index = trace->index;
@@ -374,13 +369,12 @@ static uint32_t trace_parent_of(const struct trace *trace, const char *path, uin
     struct key outer = KEYTABLE_NO_TEXT; /* the path so far */
 
     for (; *path; outer = keytable_longer(outer, *path++)) {
-        const uint32_t *number = *path == '/' ? keytable_find(&index->paths, outer) : NULL;
-        const uint32_t *last =
-                number ? keytable_find(&index->of_paths, (struct key){thread, *number, 0}) : NULL;
-        if (!last || *last == TRACE_NONE)
+        if (*path != '/')
             continue;
-        if (!innermost || index->ranges[*last].at > innermost->at)
-            innermost = &index->ranges[*last];
+        uint32_t number = keytable_get(&index->paths, outer, TRACE_NONE);
+        uint32_t last = keytable_get(&index->of_paths, (struct key){thread, number, 0}, TRACE_NONE);
+        if (last != TRACE_NONE && (!innermost || index->ranges[last].at > innermost->at))
+            innermost = &index->ranges[last];
     }
     return innermost ? innermost->anchor : 0;
 }
@@ -388,11 +382,7 @@ static uint32_t trace_parent_of(const struct trace *trace, const char *path, uin
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread)
 {
     struct trace_anchor *a = &trace->anchors[anchor];
-    uint32_t at = trace_add_event(trace,
-            (struct trace_event){.kind = kind,
-                    .block = TRACE_NONE,
-                    .anchor = anchor,
-                    .thread = thread & THREAD_BITS});
+    uint32_t at = trace_add_plain(trace, kind, anchor, thread, 0);
 
     if (kind != TRACE_EXIT && a->enter == TRACE_NEVER) {
         a->enter = at;
@@ -406,7 +396,7 @@ void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, 
     }
 }
 
-uint32_t trace_add_release(
+void trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode)
 {
     uint32_t id = trace_find_live(trace, address);
@@ -417,17 +407,16 @@ uint32_t trace_add_release(
                     .number = (uint32_t)mode});
 
     if (id == TRACE_NONE)
-        return id;
+        return;
     struct trace_block *block = &trace->blocks[id];
     if (block->released != TRACE_NEVER) {
         trace->events[at].kind = TRACE_OTHER; /* recorded twice, released once */
-        return id;
+        return;
     }
     uint32_t exit = trace->anchors[anchor].exit;
     block->released = exit == TRACE_NEVER ? at : exit;
     block->mode = mode;
     block->rule = rule;
-    return id;
 }
 
 void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t thread)
@@ -436,12 +425,7 @@ void trace_add_call(struct trace *trace, const struct trace_call *call, uint32_t
 
     *own = *call;
     own->number = hintwords_find_call(call->name);
-    own->at = trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_CALL,
-                    .block = TRACE_NONE,
-                    .anchor = call->anchor,
-                    .thread = thread & THREAD_BITS,
-                    .number = (uint32_t)(trace->call_count - 1)});
+    own->at = trace_add_plain(trace, TRACE_CALL, call->anchor, thread, trace->call_count - 1);
     for (unsigned i = 0; i < FORMAT_CALL_BUFFERS; i++)
         own->buffer[i].block =
                 own->buffer[i].arg ? trace_find_live(trace, own->buffer[i].address) : TRACE_NONE;
@@ -467,10 +451,7 @@ static uint64_t trace_get_number(const unsigned char **at)
     return number | (uint64_t) * (*at)++ << shift;
 }
 
-/*
- * Modulo 2^64, so that times in any order are restored. Most entries take a third of their 40
- * bytes.
- */
+/* Modulo 2^64: times in any order are restored. Most entries take a third of their 40 bytes. */
 void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses *uses)
 {
     struct trace_block *own = &trace->blocks[block];
@@ -523,9 +504,7 @@ static int trace_by_address(const void *a, const void *b, void *trace)
     uint32_t i = *(const uint32_t *)a;
     uint32_t k = *(const uint32_t *)b;
 
-    if (blocks[i].address != blocks[k].address)
-        return blocks[i].address < blocks[k].address ? -1 : 1;
-    return (i > k) - (i < k);
+    return vec_order(blocks[i].address, blocks[k].address, vec_order(i, k, 0));
 }
 
 static struct living trace_list_blocks(struct trace *trace)
@@ -551,10 +530,7 @@ static void trace_count_block(struct living *living, uint32_t block, uint32_t by
         living->counts[i] += by;
 }
 
-/*
- * The live block that contains an address: live blocks do not overlap, so it is the last one that
- * begins at or before the address.
- */
+/* The live block that contains an address: the last that begins there or before; none overlap. */
 static uint32_t block_around(const struct living *living, uint64_t address)
 {
     const struct trace *trace = living->trace;
@@ -601,7 +577,7 @@ void trace_place_calls(struct trace *trace)
     struct living living = trace_list_blocks(trace);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
-        if ((event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE)
+        if (trace_is_of_block(event))
             trace_count_block(&living, event->block, event->kind == TRACE_ALLOC ? 1 : UINT32_MAX);
         if (event->kind != TRACE_CALL)
             continue;
@@ -617,12 +593,7 @@ void trace_place_calls(struct trace *trace)
 
 void trace_add_launch(struct trace *trace, const char *name, uint32_t anchor, uint32_t thread)
 {
-    (void)trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_LAUNCH,
-                    .block = TRACE_NONE,
-                    .anchor = anchor,
-                    .thread = thread & THREAD_BITS,
-                    .number = (uint32_t)trace->launch_count});
+    (void)trace_add_plain(trace, TRACE_LAUNCH, anchor, thread, trace->launch_count);
     VEC_PUSH(trace->launches, trace->launch_count, trace->launch_room) = name;
 }
 
@@ -636,24 +607,13 @@ void trace_add_use(struct trace *trace, uint32_t block, uint64_t time_ns, uint32
                     .may = may};
 }
 
-static uint64_t *trace_held_on(struct trace_index *index, int device)
-{
-    uint32_t at = keytable_number(&index->devices, (struct key){(uint64_t)(int64_t)device, 0, 0});
-
-    if (at == index->held_count)
-        VEC_PUSH(index->held, index->held_count, index->held_room) = 0;
-    return &index->held[at];
-}
-
 void trace_add_reserved(struct trace *trace, int device, uint64_t bytes)
 {
-    uint64_t *held = trace_held_on(trace->index, device);
+    uint64_t *held =
+            keytable_value(&trace->index->held, (struct key){(uint64_t)(int64_t)device, 0, 0});
     uint64_t before = trace->reserved_count ? trace->reserved[trace->reserved_count - 1].all : 0;
 
-    (void)trace_add_event(trace,
-            (struct trace_event){.kind = TRACE_RESERVED,
-                    .block = TRACE_NONE,
-                    .number = (uint32_t)trace->reserved_count});
+    (void)trace_add_plain(trace, TRACE_RESERVED, 0, 0, trace->reserved_count);
     VEC_PUSH(trace->reserved, trace->reserved_count, trace->reserved_room) =
             (struct trace_reserved){before + (bytes - *held), bytes, device};
     *held = bytes;
@@ -667,7 +627,5 @@ const struct trace_reserved *trace_reserved_of(
 
 uint32_t trace_add_other(struct trace *trace, uint32_t thread)
 {
-    return trace_add_event(trace,
-            (struct trace_event){
-                    .kind = TRACE_OTHER, .block = TRACE_NONE, .thread = thread & THREAD_BITS});
+    return trace_add_plain(trace, TRACE_OTHER, 0, thread, 0);
 }

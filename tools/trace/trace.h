@@ -28,10 +28,7 @@
 #define TRACE_NONE  UINT32_MAX
 #define TRACE_NEVER UINT32_MAX /* an event index that never occurs */
 
-/*
- * nth of a birth that does not know it: trace_add_alloc counts the births of the same (anchor
- * instance, site, size).
- */
+/* nth of a birth that does not know it: counted by (anchor instance, site, size). */
 #define TRACE_COUNT_NTH (UINT32_MAX - 1)
 
 enum __attribute__((packed)) trace_kind {
@@ -51,9 +48,7 @@ enum __attribute__((packed)) trace_kind {
 struct trace_event {
     /* The capture's number, or the row of a csv from 1; 0 = added for a block that lived before. */
     uint64_t seq;
-    /*
-     * 0 = unknown; neighbouring events may be out of order in time by a little. A csv begins at 0.
-     */
+    /* 0 = unknown; neighbouring events may be a little out of order in time. A csv begins at 0. */
     uint64_t time_ns;
     uint32_t block;
     uint32_t anchor;
@@ -123,10 +118,7 @@ struct trace_uses {
     uint64_t count;
 };
 
-/*
- * A call uses a block: of one thread at one time it is one call. Only if the run recorded the order
- * of uses.
- */
+/* A call uses a block; of one thread at one time it is one call. Only with uses=order. */
 struct trace_use {
     uint64_t time_ns;
     uint32_t block, thread;
@@ -183,10 +175,7 @@ struct trace {
             module_count, call_count, launch_count, use_count, stream_count, reserved_count,
             used_bytes;
 
-    /*
-     * The most live bytes at one time, as the run counted them; UINT64_MAX = all events are
-     * recorded, so their sum counts.
-     */
+    /* most live bytes as the run counted them; UINT64_MAX: no event is missing, their sum counts */
     uint64_t live_most;
     const char *rank;                      /* of the process, owned by load; NULL = none */
     const struct symcache *names;          /* names in the capture; NULL = none; owned by load */
@@ -210,10 +199,7 @@ void trace_sum_join(struct trace_sum *sum, struct trace_sum more);
 struct trace *trace_new(void);
 void trace_free(struct trace *trace);
 
-/*
- * Reserves room for so many events and blocks, so that they are not moved later. More or fewer may
- * be added.
- */
+/* Room for so many events and blocks, which then are not moved. More or fewer may be added. */
 void trace_reserve(struct trace *trace, size_t events, size_t blocks);
 
 /* `module` is copied, its path too. */
@@ -228,10 +214,7 @@ void trace_set_python(struct trace *trace, uint32_t stack, const struct trace_py
 /* A hash of the Python frames of a stack, equal in every trace; 0 without any. */
 uint64_t trace_python(const struct trace *trace, uint32_t number);
 
-/*
- * A new instance of `path`, not yet entered. The instance number is counted per path unless it is
- * given (not TRACE_NONE).
- */
+/* A new instance of `path`, not yet entered. TRACE_NONE: its number is counted per path. */
 uint32_t trace_add_anchor(struct trace *trace, const char *path, uint32_t instance);
 
 /* `birth` has everything but the times of birth, release and free. */
@@ -240,12 +223,22 @@ uint32_t trace_add_alloc(struct trace *trace, const struct trace_block *birth);
 /* The block that dies, TRACE_NONE if none was known at this address. */
 uint32_t trace_add_free(struct trace *trace, uint64_t address, uint32_t thread);
 
-/*
- * Live bytes for a sum of events: if events are missing, at most what the run counted (inorder.h).
- */
+/* Live bytes for a sum of events: if some are missing, at most what the run counted (inorder.h). */
 static inline uint64_t trace_live(const struct trace *trace, uint64_t sum)
 {
     return sum < trace->live_most ? sum : trace->live_most;
+}
+
+/* Whether the event is the birth of a block, or the free of one that the capture has. */
+static inline bool trace_is_of_block(const struct trace_event *event)
+{
+    return (event->kind == TRACE_ALLOC || event->kind == TRACE_FREE) && event->block != TRACE_NONE;
+}
+
+/* Whether captures have totals of this device. */
+static inline bool trace_has_totals(int device)
+{
+    return (unsigned)device < FORMAT_DEVICES_MAX;
 }
 
 /* The additional value of an event, see enum trace_kind; 0 for other kinds. */
@@ -261,17 +254,11 @@ void trace_set_uses(struct trace *trace, uint32_t block, const struct trace_uses
 /* The stream of the last event, an alloc or a free. */
 void trace_set_stream(struct trace *trace, uint64_t stream, bool by_stream);
 
-/*
- * `thread` enters or leaves an anchor; its parent is the innermost open range that its path
- * continues.
- */
+/* `thread` enters or leaves an anchor, whose parent is the innermost open range of its path. */
 void trace_add_edge(struct trace *trace, enum trace_kind kind, uint32_t anchor, uint32_t thread);
 
-/*
- * The block live at `address` was released by hint `rule` because of the last edge (exit or mark)
- * of `anchor`.
- */
-uint32_t trace_add_release(
+/* The block live at `address` was released by hint `rule`: the last edge of `anchor` was due. */
+void trace_add_release(
         struct trace *trace, uint64_t address, uint32_t anchor, int32_t rule, enum hint_mode mode);
 
 /*

@@ -28,9 +28,7 @@ struct proof {
 /* Adds a capture of run `run`, 0 to 31. */
 void proof_add(struct proof *proof, const struct load *load, unsigned run);
 
-/*
- * After all runs: a command and a rank must have been in each of these (bits), or it was not tried.
- */
+/* After all runs: a command or a rank must have been in each of these (bits), or is not tried. */
 void proof_end(struct proof *proof, unsigned runs);
 void proof_free(struct proof *proof);
 

@@ -15,10 +15,7 @@ struct sameout_line {
     char *text;
     char *shape; /* NULL until it is needed */
     size_t number;
-    /*
-     * for lines of the first run: 1 + the line of the second run that it is paired with, 0 = none
-     */
-    size_t mate;
+    size_t mate;      /* of a line of the first run: 1 + that of the second one, 0 = none */
     bool is_optional; /* only one of the two runs has such lines */
     bool is_equal;    /* paired with an equal line of the other text */
     bool is_taken;    /* a line of the other text matches it, masked */
@@ -38,10 +35,7 @@ struct sameout {
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-/*
- * Length of "kedge[123]: " with the rest up to its newline; 0: not here. The library's lines are
- * whole, but may be inside another line.
- */
+/* Length of a whole line "kedge[123]: ...", which may be inside another line; 0: not here. */
 static size_t sameout_own(const char *text, const char *end)
 {
     const char *at = text;
@@ -52,9 +46,8 @@ static size_t sameout_own(const char *text, const char *end)
         ;
     if (end - at < 3 || strncmp(at, "]: ", 3) != 0)
         return 0;
-    while (at < end && *at != '\n')
-        at++;
-    return (size_t)(at - text) + (at < end);
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    return (size_t)((newline ? newline + 1 : end) - text);
 }
 
 static void sameout_add(struct sameout_lines *lines, char *line, size_t length, size_t number)
@@ -84,9 +77,8 @@ static struct sameout_lines sameout_split(const char *text, size_t length)
             sameout_add(&lines, line, used, number);
             number += *text == '\n';
             used = 0;
-        } else {
-            if (*text)
-                line[used++] = *text;
+        } else if (*text) {
+            line[used++] = *text;
         }
         text++;
     }
@@ -207,10 +199,7 @@ static bool sameout_fits(const char *one, const char *other, const char *text)
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/*
- * "0x7f3a5c000000": more digits than a number of 32 bits has, and no more than an address of user
- * space.
- */
+/* "0x7f3a5c000000": more digits than 32 bits have, no more than an address of user space has. */
 static bool sameout_is_address(const char *word, size_t length)
 {
     return length >= 11 && length <= 14 && strncmp(word, "0x", 2) == 0
@@ -451,9 +440,7 @@ static bool sameout_take_masked(const struct sameout *same, struct sameout_lines
     return false;
 }
 
-/*
- * The first run's line in its place: a line of the same shape, else the first one that is missing.
- */
+/* The first run's line in its place: one of the same shape, else the first that is missing. */
 static const struct sameout_line *sameout_instead(
         struct sameout_lines *first, struct sameout_line *line)
 {

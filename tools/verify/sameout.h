@@ -31,10 +31,7 @@ void sameout_free(struct sameout *same);
 /* From the output of a second run like the first one. At most once. */
 void sameout_mask(struct sameout *same, const char *text, size_t length);
 
-/*
- * NULL: equal; else the first difference as text, which the caller frees: "line 3 is "sum 0"
- * instead of "sum 1c3a"".
- */
+/* NULL: equal; else the first difference, which the caller frees: "line 3 is "0" instead ...". */
 char *sameout_differs(const struct sameout *same, const char *text, size_t length, bool any_order);
 
 #endif

@@ -5,6 +5,7 @@
 #include "tools/export/export_names.h"
 #include "tools/export/export_segments.h"
 #include "tools/export/exporter.h"
+#include "tools/trace/stated_steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -418,7 +419,7 @@ TEST(what_is_no_text_is_replaced)
 
 static void check_phase(const char *path, const char *wanted)
 {
-    char *phase = exporter_phase(path);
+    char *phase = stated_steps_fold(path);
 
     CHECK_STR_EQ(phase, wanted);
     free(phase);
