@@ -9,7 +9,7 @@
  * Large tensors are filled and checked in their first and last 4 KiB and one 4 KiB page per 2 MiB.
  */
 #include "tests/bench/rtcalls.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -54,7 +54,7 @@ struct slot {
 
 struct replay {
     struct rtcalls rt;
-    struct steps steps;
+    struct rowtrace steps;
     bool sync;
     void **streams; /* per stream of the trace */
     void *event;    /* for streams that wait for each other */
@@ -115,7 +115,7 @@ static uint32_t piece_length(uint64_t offset, uint32_t length, uint32_t at)
 
 static int replay_main_fill(struct replay *replay, uint32_t index)
 {
-    const struct steps_block *block = &replay->steps.blocks[index];
+    const struct rowtrace_block *block = &replay->steps.blocks[index];
     unsigned char *ptr = replay->ptrs[index];
     void *stream = replay->streams[block->stream];
     uint64_t offset = 0;
@@ -139,7 +139,7 @@ static int replay_main_fill(struct replay *replay, uint32_t index)
 static int replay_main_complain(const struct replay *replay, const struct slot *slot, uint32_t at,
         unsigned char want, unsigned char found)
 {
-    const struct steps_block *block = &replay->steps.blocks[slot->block];
+    const struct rowtrace_block *block = &replay->steps.blocks[slot->block];
 
     (void)fprintf(stderr,
             "kedge-replay: tensor %" PRIu64 " (%" PRIu64 " bytes, pass %" PRIu32 "): byte %" PRIu64
@@ -184,7 +184,7 @@ static int judge_all(struct replay *replay)
 /* Sends the pages of a block to the host. */
 static int replay_main_look(struct replay *replay, uint32_t index)
 {
-    const struct steps_block *block = &replay->steps.blocks[index];
+    const struct rowtrace_block *block = &replay->steps.blocks[index];
     const unsigned char *ptr = replay->ptrs[index];
     void *stream = replay->streams[block->stream];
     uint64_t offset = 0;
@@ -207,7 +207,7 @@ static int replay_main_look(struct replay *replay, uint32_t index)
 
 static int birth(struct replay *replay, uint32_t index)
 {
-    const struct steps_block *block = &replay->steps.blocks[index];
+    const struct rowtrace_block *block = &replay->steps.blocks[index];
     void *stream = replay->streams[block->stream];
     int error = replay->sync ? replay->rt.malloc(&replay->ptrs[index], block->size)
                              : replay->rt.malloc_async(&replay->ptrs[index], block->size, stream);
@@ -239,7 +239,7 @@ static int put_behind(const struct replay *replay, void *stream, void *other)
 /* Freed on `stream`, which waits for the stream of the block. */
 static int death(struct replay *replay, uint32_t index, void *stream)
 {
-    const struct steps_block *block = &replay->steps.blocks[index];
+    const struct rowtrace_block *block = &replay->steps.blocks[index];
     int r = replay_main_look(replay, index);
 
     if (r == CMD_DONE && !replay->sync)
@@ -268,7 +268,7 @@ static int run_pass(struct replay *replay)
 
     replay_main_tell_step(replay, "START");
     for (size_t i = 0; i < replay->steps.row_count && r == CMD_DONE; i++) {
-        const struct steps_row *row = &replay->steps.rows[i];
+        const struct rowtrace_row *row = &replay->steps.rows[i];
 
         if (i > 0 && replay->step_rows && i % replay->step_rows == 0) {
             replay_main_tell_step(replay, "END");
@@ -394,16 +394,16 @@ static int run(const struct fields *fields, const char *path)
         (void)fprintf(stderr, "kedge-replay: --api %s: stream or sync\n", fields->api);
         return CMD_BAD;
     }
-    if (steps_read(path, &replay.steps) < 0) {
+    if (rowtrace_read(path, &replay.steps) < 0) {
         (void)fprintf(stderr, "%s\n", replay.steps.error);
-        steps_done(&replay.steps);
+        rowtrace_done(&replay.steps);
         return CMD_BAD;
     }
     r = open_runtime(&replay);
     if (r == CMD_DONE)
         r = replay_main_replay_all(&replay, fields);
     free((void *)replay.streams);
-    steps_done(&replay.steps);
+    rowtrace_done(&replay.steps);
     return r;
 }
 

@@ -4,7 +4,7 @@
  * line that names the place, or requests that every policy plays twice, holding at least what is live.
  */
 #include "tests/bench/models/models.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/load/load.h"
 #include "tools/replay/whatif.h"
 
@@ -51,18 +51,18 @@ static void play(const struct workload *workload)
 static void try_steps(FILE *in)
 {
     struct workload workload;
-    struct steps steps;
+    struct rowtrace steps;
 
-    if (steps_read_stream(in, "t", &steps) != 0) {
+    if (rowtrace_read_stream(in, "t", &steps) != 0) {
         expect_place(steps.error);
     } else {
-        struct trace *trace = load_steps(&steps, steps.alloc_count % 2 != 0);
+        struct trace *trace = load_rowtrace(&steps, steps.alloc_count % 2 != 0);
         workload_from_trace(trace, 0, (uint32_t)trace->event_count, &workload);
         trace_free(trace);
         play(&workload);
         workload_done(&workload);
     }
-    steps_done(&steps);
+    rowtrace_done(&steps);
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *input, size_t length)

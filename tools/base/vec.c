@@ -45,7 +45,7 @@ void vec_sort(void *base, size_t count, size_t size, int (*compare)(const void *
         qsort(base, count, size, compare);
 }
 
-struct vec_order {
+struct vec_sorting {
     const struct vec_key *keys;
     size_t count;
 };
@@ -60,7 +60,7 @@ static uint64_t vec_value(const char *element, const struct vec_key *key)
 
 static int vec_by_keys(const void *a, const void *b, void *of_order)
 {
-    const struct vec_order *order = of_order;
+    const struct vec_sorting *order = of_order;
 
     for (size_t i = 0; i < order->count; i++) {
         uint64_t x = vec_value(a, &order->keys[i]);
@@ -74,7 +74,7 @@ static int vec_by_keys(const void *a, const void *b, void *of_order)
 void vec_sort_by(
         void *base, size_t count, size_t size, const struct vec_key *keys, size_t key_count)
 {
-    struct vec_order order = {keys, key_count};
+    struct vec_sorting order = {keys, key_count};
 
     if (count)
         qsort_r(base, count, size, vec_by_keys, &order);

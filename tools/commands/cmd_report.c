@@ -85,7 +85,7 @@ static int report_csv(struct report *report, const char *path, const struct fiel
         (void)fprintf(stderr, "kedge report: %s: of a csv there is --view steps only\n", path);
         return CMD_BAD;
     }
-    int r = load_csv(path, false, &report->load);
+    int r = load_csv(path, &report->load);
     if (r != CMD_DONE)
         return r;
     report->window = model_whole(report->load.trace);

@@ -238,7 +238,7 @@ static int read_input(struct query *query, const char *path)
     struct load load;
 
     if (check_words(fields, is_capture) != CMD_DONE
-            || (is_capture ? load_open(path, &load) : load_csv(path, false, &load)) != CMD_DONE)
+            || (is_capture ? load_open(path, &load) : load_csv(path, &load)) != CMD_DONE)
         return CMD_BAD;
     query->job.sync = fields->api && strcmp(fields->api, "sync") == 0;
     int r = figures_window(&load, fields->from, fields->to, &window);

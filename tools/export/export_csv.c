@@ -5,7 +5,7 @@
 
 #include "tools/base/cmdexit.h"
 #include "tools/base/keytable.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/output/ours.h"
 
 /* From 1 in order of appearance; 0: legacy, or none. Two threads' default streams are two. */
@@ -46,7 +46,7 @@ int export_csv(struct export_job *job)
     const struct trace *trace = job->load->trace;
     struct keytable streams = {0};
 
-    (void)fputs(STEPS_HEAD "\n", job->out);
+    (void)fputs(ROWTRACE_HEAD "\n", job->out);
     for (uint32_t at = 0; at < trace->event_count; at++) {
         enum trace_kind kind = trace->events[at].kind;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Csv files of allocations and logs of RMM, read by steps.h: with the same figures as without an
+ * Csv files of allocations and logs of RMM, read by rowtrace.h: with the same figures as without an
  * import. Invalid lines of a log of RMM are skipped and counted; an invalid csv, which is made for
  * kedge, is refused.
  */
@@ -11,7 +11,7 @@
 
 #include "tools/base/cmdexit.h"
 #include "tools/base/render.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/base/vec.h"
 #include "tracker/format/format.h"
 
@@ -26,7 +26,7 @@ struct slots {
 };
 
 /* A stream is identified by its number in the file: 0 is the default one. */
-static uint64_t import_rows_stream_of(const struct steps *steps, uint32_t index)
+static uint64_t import_rows_stream_of(const struct rowtrace *steps, uint32_t index)
 {
     uint64_t handle = steps->streams[index];
 
@@ -34,9 +34,9 @@ static uint64_t import_rows_stream_of(const struct steps *steps, uint32_t index)
 }
 
 static void tell_row(
-        struct import_job *job, const struct steps *steps, size_t number, struct slots *slots)
+        struct import_job *job, const struct rowtrace *steps, size_t number, struct slots *slots)
 {
-    const struct steps_row *row = &steps->rows[number];
+    const struct rowtrace_row *row = &steps->rows[number];
     uint64_t stream = import_rows_stream_of(steps, row->stream);
     uint64_t *address = &slots->address[row->block];
 
@@ -60,8 +60,8 @@ static void tell_row(
         import_alloc(job->import, &block);
 }
 
-static void import_rows_tell_failure(
-        struct import_job *job, const struct steps *steps, const struct steps_failure *failure)
+static void import_rows_tell_failure(struct import_job *job, const struct rowtrace *steps,
+        const struct rowtrace_failure *failure)
 {
     struct import_block request = {.size = failure->size,
             .stream = import_rows_stream_of(steps, failure->stream),
@@ -71,7 +71,7 @@ static void import_rows_tell_failure(
     import_oom(job->import, &request, UINT64_MAX);
 }
 
-static void tell_rows(struct import_job *job, const struct steps *steps)
+static void tell_rows(struct import_job *job, const struct rowtrace *steps)
 {
     struct slots slots = {.address = vec_new(steps->block_count, sizeof *slots.address)};
     size_t failure = 0;
@@ -89,7 +89,7 @@ static void tell_rows(struct import_job *job, const struct steps *steps)
     free(slots.unused);
 }
 
-static void tell_what_is_missing(struct import_job *job, const struct steps *steps)
+static void tell_what_is_missing(struct import_job *job, const struct rowtrace *steps)
 {
     if (steps->odd_count) {
         progress_end();
@@ -114,14 +114,15 @@ bool import_is_rows(const char *line, bool *ret_rmm)
 {
     size_t length = strcspn(line, "\r\n");
 
-    *ret_rmm = length == strlen(STEPS_RMM_HEAD) && strncmp(line, STEPS_RMM_HEAD, length) == 0;
-    return *ret_rmm || (length == strlen(STEPS_HEAD) && strncmp(line, STEPS_HEAD, length) == 0);
+    *ret_rmm = length == strlen(ROWTRACE_RMM_HEAD) && strncmp(line, ROWTRACE_RMM_HEAD, length) == 0;
+    return *ret_rmm
+            || (length == strlen(ROWTRACE_HEAD) && strncmp(line, ROWTRACE_HEAD, length) == 0);
 }
 
 static int import_steps(
-        struct import_job *job, int (*read)(FILE *in, const char *name, struct steps *ret_steps))
+        struct import_job *job, int (*read)(FILE *in, const char *name, struct rowtrace *ret_steps))
 {
-    struct steps steps;
+    struct rowtrace steps;
     int r = read(job->in, job->path, &steps);
 
     if (r == 0) {
@@ -131,16 +132,16 @@ static int import_steps(
         progress_end();
         (void)fprintf(stderr, "kedge import: %s\n", steps.error);
     }
-    steps_done(&steps);
+    rowtrace_done(&steps);
     return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
 int import_rows(struct import_job *job)
 {
-    return import_steps(job, steps_read_stream);
+    return import_steps(job, rowtrace_read_stream);
 }
 
 int import_rmm(struct import_job *job)
 {
-    return import_steps(job, steps_read_rmm);
+    return import_steps(job, rowtrace_read_rmm);
 }

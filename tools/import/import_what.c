@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "tools/base/cmdexit.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tracker/format/format.h"
 
 #define DUMP \
@@ -53,7 +53,8 @@ const char *import_what(const unsigned char *head, size_t length, bool *ret_is_s
         at++;
     if (at < length && (text[at] == '{' || text[at] == '['))
         return "it looks like JSON, which is not read: " DUMP;
-    if (memchr(head, '\0', length) == NULL && steps_is_rmm(text))
-        return "rows of RMM without their first line (" STEPS_RMM_HEAD ") are read with --from rmm";
+    if (memchr(head, '\0', length) == NULL && rowtrace_is_rmm(text))
+        return "rows of RMM without their first line (" ROWTRACE_RMM_HEAD
+               ") are read with --from rmm";
     return NULL;
 }

@@ -19,7 +19,7 @@
 #include "tools/trace/trace.h"
 #include "tracker/reader/read.h"
 
-struct steps;
+struct rowtrace;
 
 /* The text of load_lacks for a capture without a log, or whose bounded log lost its beginning. */
 #define LOAD_LACKS "events are missing in the capture (KEDGE_TRACE=full keeps all)"
@@ -127,14 +127,13 @@ int load_open(const char *path, struct load *ret_load);
 void load_close(struct load *load); /* {0} is allowed */
 
 /*
- * The same from a csv of allocations or a log of RMM (steps.h): no capture, no anchors, no stacks;
- * the number of a row, from 1, is its seq. With `sync` the streams are dropped: all requests come
- * through the sync API. load_close frees it.
+ * The same from a csv of allocations or a log of RMM (rowtrace.h): no capture, no anchors, no
+ * stacks; the number of a row, from 1, is its seq. load_close frees it.
  */
-int load_csv(const char *path, bool sync, struct load *ret_load);
+int load_csv(const char *path, struct load *ret_load);
 
-/* The trace alone. */
-struct trace *load_steps(const struct steps *steps, bool sync);
+/* The trace alone. With `sync` the streams are dropped: all requests come through the sync API. */
+struct trace *load_rowtrace(const struct rowtrace *steps, bool sync);
 
 /* Whether the file's first line is text with a comma; load_csv reports errors in it. */
 bool load_is_csv(const char *path);

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "tools/base/cmdexit.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/base/vec.h"
 
 bool load_is_csv(const char *path)
@@ -28,10 +28,10 @@ bool load_is_csv(const char *path)
 
 /* Blocks get addresses that no two of them share: their numbers. */
 static void loadcsv_add_row(
-        struct trace *trace, const struct steps *steps, size_t number, bool sync)
+        struct trace *trace, const struct rowtrace *steps, size_t number, bool sync)
 {
-    const struct steps_row *row = &steps->rows[number];
-    const struct steps_block *block = &steps->blocks[row->block];
+    const struct rowtrace_row *row = &steps->rows[number];
+    const struct rowtrace_block *block = &steps->blocks[row->block];
     uint64_t address = (uint64_t)row->block + 1;
 
     if (row->is_free)
@@ -46,7 +46,7 @@ static void loadcsv_add_row(
     trace_set_stream(trace, steps->streams[row->stream], !sync);
 }
 
-struct trace *load_steps(const struct steps *steps, bool sync)
+struct trace *load_rowtrace(const struct rowtrace *steps, bool sync)
 {
     struct trace *trace = trace_new();
     uint64_t began = 0;
@@ -65,18 +65,18 @@ struct trace *load_steps(const struct steps *steps, bool sync)
     return trace;
 }
 
-int load_csv(const char *path, bool sync, struct load *ret_load)
+int load_csv(const char *path, struct load *ret_load)
 {
-    struct steps steps;
-    int r = steps_read(path, &steps);
+    struct rowtrace steps;
+    int r = rowtrace_read(path, &steps);
 
     if (r == 0)
         *ret_load = (struct load){.path = vec_text(path),
-                .trace = load_steps(&steps, sync),
+                .trace = load_rowtrace(&steps, false),
                 .complete_from = (uint32_t)steps.before_count,
                 .failed_count = steps.failed_count};
     else
         (void)fprintf(stderr, "kedge: %s\n", steps.error);
-    steps_done(&steps);
+    rowtrace_done(&steps);
     return r == 0 ? CMD_DONE : CMD_BAD;
 }

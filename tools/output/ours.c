@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/base/vec.h"
 #include "tools/symbols/bundle.h"
 #include "tracker/format/format.h"
@@ -69,7 +69,7 @@ static bool is_folded(const unsigned char *head, size_t length)
 /* The number is the third field of the first row. A file without rows has no content to lose. */
 static bool is_csv(const unsigned char *head, size_t length)
 {
-    static const char first[] = STEPS_HEAD "\n";
+    static const char first[] = ROWTRACE_HEAD "\n";
     size_t begin = sizeof(first) - 1;
     const unsigned char *end = head + begin;
 

@@ -4,7 +4,7 @@
 #include "tests/check.h"
 
 #include "tests/bench/models/models.h"
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 #include "tools/load/load.h"
 #include "tools/replay/playback.h"
 #include "tools/replay/whatif.h"
@@ -145,14 +145,14 @@ TEST(the_books_of_the_driver_are_those_of_the_pool)
 static void read_csv(const char *text, bool sync, struct workload *ret)
 {
     FILE *in = open_text(text);
-    struct steps steps;
+    struct rowtrace steps;
 
-    REQUIRE_EQ(steps_read_stream(in, "t.csv", &steps), 0);
-    struct trace *trace = load_steps(&steps, sync);
+    REQUIRE_EQ(rowtrace_read_stream(in, "t.csv", &steps), 0);
+    struct trace *trace = load_rowtrace(&steps, sync);
     workload_from_trace(trace, 0, (uint32_t)trace->event_count, ret);
     ret->skipped_count += steps.failed_count;
     trace_free(trace);
-    steps_done(&steps);
+    rowtrace_done(&steps);
     (void)fclose(in);
 }
 
@@ -160,12 +160,12 @@ TEST(the_log_of_rmm_is_read)
 {
     struct workload w;
 
-    read_csv(STEPS_RMM_HEAD "\n"
-                            "41,10:21:05.118223,allocate,0x7f00,4096,0x2\n"
-                            "41,10:21:05.2,allocate failure,0x0,99999999,0x2\n"
-                            "42,10:21:06.1,allocate,8f00,100,0\n"
-                            "41,10:21:06.2,free,0x7f00,4096,0x3\n"
-                            "41,10:21:06.3,allocate,0x7f00,512,0x2\n",
+    read_csv(ROWTRACE_RMM_HEAD "\n"
+                               "41,10:21:05.118223,allocate,0x7f00,4096,0x2\n"
+                               "41,10:21:05.2,allocate failure,0x0,99999999,0x2\n"
+                               "42,10:21:06.1,allocate,8f00,100,0\n"
+                               "41,10:21:06.2,free,0x7f00,4096,0x3\n"
+                               "41,10:21:06.3,allocate,0x7f00,512,0x2\n",
             false, &w);
     CHECK_EQ(w.block_count, 3);
     CHECK_EQ(w.event_count, 4);
@@ -186,30 +186,30 @@ TEST(faults_of_an_rmm_log_have_their_place)
         const char *text, *error;
     } cases[] = {
             {"Thread,Time,Action\n",
-                    "r.log:1:1: the first line must be " STEPS_HEAD ", or " STEPS_RMM_HEAD},
-            {STEPS_RMM_HEAD "\n", "r.log:2:1: no allocations"},
-            {STEPS_RMM_HEAD "\n1,2\n", "r.log:2:4: Thread, Time and Action must be there"},
-            {STEPS_RMM_HEAD "\n1,2,alloc,0x1,1,0\n",
+                    "r.log:1:1: the first line must be " ROWTRACE_HEAD ", or " ROWTRACE_RMM_HEAD},
+            {ROWTRACE_RMM_HEAD "\n", "r.log:2:1: no allocations"},
+            {ROWTRACE_RMM_HEAD "\n1,2\n", "r.log:2:4: Thread, Time and Action must be there"},
+            {ROWTRACE_RMM_HEAD "\n1,2,alloc,0x1,1,0\n",
                     "r.log:2:5: Action must be allocate, free or allocate failure"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0xg,1,0\n",
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0xg,1,0\n",
                     "r.log:2:14: Pointer must be a hexadecimal number"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,-1,0\n", "r.log:2:18: Size must be a number"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,1,s\n",
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,-1,0\n", "r.log:2:18: Size must be a number"},
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,1,s\n",
                     "r.log:2:20: Stream must be a hexadecimal number, and the last column"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,1,0,9\n",
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,1,0,9\n",
                     "r.log:2:22: Stream must be a hexadecimal number, and the last column"},
-            {STEPS_RMM_HEAD "\n1,2,free,0x1,1,0\n", "r.log:2:10: this is not allocated"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,8,0\n\n1,2,allocate,0x1,8,0\n",
+            {ROWTRACE_RMM_HEAD "\n1,2,free,0x1,1,0\n", "r.log:2:10: this is not allocated"},
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,8,0\n\n1,2,allocate,0x1,8,0\n",
                     "r.log:4:14: this is allocated already"},
-            {STEPS_RMM_HEAD "\n1,2,allocate,0x1,8,0\n1,2,free,0x1,9,0\n",
+            {ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,8,0\n1,2,free,0x1,9,0\n",
                     "r.log:3:14: freed with another size than it was allocated with"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         FILE *in = open_text(cases[i].text);
-        struct steps steps;
-        CHECK_EQ(steps_read_stream(in, "r.log", &steps), -EINVAL);
+        struct rowtrace steps;
+        CHECK_EQ(rowtrace_read_stream(in, "r.log", &steps), -EINVAL);
         CHECK_STR_EQ(steps.error, cases[i].error);
-        steps_done(&steps);
+        rowtrace_done(&steps);
         (void)fclose(in);
     }
 }
@@ -287,16 +287,16 @@ TEST(what_was_live_before_a_window_comes_in_the_order_of_addresses)
 
 TEST(sizes_add_up_to_what_64_bits_hold)
 {
-    static const char rows[] = STEPS_RMM_HEAD "\n1,2,allocate,0x1,13835058055282163712,0\n"
-                                              "1,2,free,0x1,13835058055282163712,0\n"
-                                              "1,2,allocate,0x2,13835058055282163712,0\n"
-                                              "1,2,allocate,0x3,13835058055282163712,0\n";
+    static const char rows[] = ROWTRACE_RMM_HEAD "\n1,2,allocate,0x1,13835058055282163712,0\n"
+                                                 "1,2,free,0x1,13835058055282163712,0\n"
+                                                 "1,2,allocate,0x2,13835058055282163712,0\n"
+                                                 "1,2,allocate,0x3,13835058055282163712,0\n";
     FILE *in = open_text(rows);
-    struct steps steps;
+    struct rowtrace steps;
 
-    CHECK_EQ(steps_read_stream(in, "r.log", &steps), -EINVAL);
+    CHECK_EQ(rowtrace_read_stream(in, "r.log", &steps), -EINVAL);
     CHECK_STR_EQ(steps.error, "r.log:5:18: sizes add up to more than 64 bits hold");
-    steps_done(&steps);
+    rowtrace_done(&steps);
     (void)fclose(in);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/base/steps.h"
+#include "tools/base/rowtrace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "tools/base/vec.h"
 
 struct reader {
-    struct steps *steps;
+    struct rowtrace *steps;
     struct keytable live;    /* id -> block, UINT32_MAX once freed */
     struct keytable streams; /* number -> index */
     uint64_t bytes;          /* live now */
@@ -29,7 +29,7 @@ struct line {
 
 static uint32_t stream_index(struct reader *reader, uint64_t stream)
 {
-    struct steps *steps = reader->steps;
+    struct rowtrace *steps = reader->steps;
     uint32_t index = keytable_number(&reader->streams, (struct key){stream, 0, 0});
 
     if (index == steps->stream_count)
@@ -39,7 +39,7 @@ static uint32_t stream_index(struct reader *reader, uint64_t stream)
 
 static int add_alloc(struct reader *reader, struct rowread *row, const struct line *line)
 {
-    struct steps *steps = reader->steps;
+    struct rowtrace *steps = reader->steps;
     uint32_t *known = keytable_at(&reader->live, (struct key){line->id, 0, 0}, NO_BLOCK);
 
     if (*known != NO_BLOCK)
@@ -52,9 +52,9 @@ static int add_alloc(struct reader *reader, struct rowread *row, const struct li
     uint32_t stream = stream_index(reader, line->stream);
     *known = (uint32_t)steps->block_count;
     VEC_PUSH(steps->rows, steps->row_count, steps->row_room) =
-            (struct steps_row){.time_us = line->time_us, .block = *known, .stream = stream};
+            (struct rowtrace_row){.time_us = line->time_us, .block = *known, .stream = stream};
     VEC_PUSH(steps->blocks, steps->block_count, steps->block_room) =
-            (struct steps_block){.id = line->id, .size = line->size, .stream = stream};
+            (struct rowtrace_block){.id = line->id, .size = line->size, .stream = stream};
     steps->alloc_count++;
     steps->before_count += line->is_before;
     reader->bytes += line->size;
@@ -65,7 +65,7 @@ static int add_alloc(struct reader *reader, struct rowread *row, const struct li
 
 static int add_free(struct reader *reader, struct rowread *row, const struct line *line)
 {
-    struct steps *steps = reader->steps;
+    struct rowtrace *steps = reader->steps;
     uint32_t *known = keytable_find(&reader->live, (struct key){line->id, 0, 0});
 
     if (!known || *known == NO_BLOCK)
@@ -74,7 +74,7 @@ static int add_free(struct reader *reader, struct rowread *row, const struct lin
     if (steps->blocks[*known].size != line->size)
         return rowread_fault(row, "freed with another size than it was allocated with");
     uint32_t stream = stream_index(reader, line->stream);
-    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct steps_row){
+    VEC_PUSH(steps->rows, steps->row_count, steps->row_room) = (struct rowtrace_row){
             .time_us = line->time_us, .block = *known, .stream = stream, .is_free = true};
     *known = NO_BLOCK;
     reader->bytes -= line->size;
@@ -107,7 +107,7 @@ static int read_csv_row(struct rowread *row, struct line *ret_line)
     return 0;
 }
 
-static bool steps_is_word(const char *text, size_t length, const char *word)
+static bool rowtrace_is_word(const char *text, size_t length, const char *word)
 {
     return strlen(word) == length && strncmp(text, word, length) == 0;
 }
@@ -135,10 +135,10 @@ static int read_rmm_row(struct rowread *row, struct line *ret_line)
         if (!rowread_text(row, &text, &length))
             return rowread_fault(row, "Thread, Time and Action must be there");
     }
-    if (steps_is_word(text, length, "allocate failure"))
+    if (rowtrace_is_word(text, length, "allocate failure"))
         return read_failure(row, ret_line);
-    ret_line->is_free = steps_is_word(text, length, "free");
-    if (!ret_line->is_free && !steps_is_word(text, length, "allocate"))
+    ret_line->is_free = rowtrace_is_word(text, length, "free");
+    if (!ret_line->is_free && !rowtrace_is_word(text, length, "allocate"))
         return rowread_fault(row, "Action must be allocate, free or allocate failure");
     ret_line->id_at = row->at;
     if (!rowread_uint(row, 16, &ret_line->id))
@@ -153,14 +153,14 @@ static int read_rmm_row(struct rowread *row, struct line *ret_line)
 
 static void add_failure(struct reader *reader, const struct line *line)
 {
-    struct steps *steps = reader->steps;
+    struct rowtrace *steps = reader->steps;
     uint32_t stream = stream_index(reader, line->stream);
 
     VEC_PUSH(steps->failures, steps->failed_count, steps->failed_room) =
-            (struct steps_failure){steps->row_count, line->size, stream};
+            (struct rowtrace_failure){steps->row_count, line->size, stream};
 }
 
-static int steps_add_line(struct reader *reader, struct rowread *row, const struct line *line)
+static int rowtrace_add_line(struct reader *reader, struct rowread *row, const struct line *line)
 {
     if (line->is_failure) {
         add_failure(reader, line);
@@ -177,17 +177,18 @@ static int read_row(void *context, struct rowread *row)
 {
     struct reader *reader = context;
     struct line line = {.id_at = NULL};
-    bool is_rmm_head = strcmp(row->text, STEPS_RMM_HEAD) == 0;
+    bool is_rmm_head = strcmp(row->text, ROWTRACE_RMM_HEAD) == 0;
 
     if (row->odd ? is_rmm_head : row->line == 1) {
         reader->is_rmm = is_rmm_head;
-        if (!is_rmm_head && strcmp(row->text, STEPS_HEAD) != 0)
-            return rowread_fault(row, "the first line must be " STEPS_HEAD ", or " STEPS_RMM_HEAD);
+        if (!is_rmm_head && strcmp(row->text, ROWTRACE_HEAD) != 0)
+            return rowread_fault(
+                    row, "the first line must be " ROWTRACE_HEAD ", or " ROWTRACE_RMM_HEAD);
         return 0;
     }
     int r = reader->is_rmm ? read_rmm_row(row, &line) : read_csv_row(row, &line);
 
-    return r < 0 ? r : steps_add_line(reader, row, &line);
+    return r < 0 ? r : rowtrace_add_line(reader, row, &line);
 }
 
 /* Part of a row of RMM: it begins with a number and a comma, or contains an action. */
@@ -200,10 +201,10 @@ static bool looks_like_row(const char *line)
 }
 
 /* An invalid row; the first one is kept. */
-static int steps_pass_over(void *context, struct rowread *row)
+static int rowtrace_pass_over(void *context, struct rowread *row)
 {
     struct reader *reader = context;
-    struct steps *steps = reader->steps;
+    struct rowtrace *steps = reader->steps;
 
     if (row->is_cut)
         steps->is_cut = true;
@@ -232,30 +233,30 @@ static int read_rows(FILE *in, struct rowread *row, struct reader *reader)
     return r;
 }
 
-int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps)
+int rowtrace_read_stream(FILE *in, const char *name, struct rowtrace *ret_steps)
 {
     struct reader reader = {.steps = ret_steps};
     struct rowread row = {.name = name, .error = ret_steps->error};
 
-    *ret_steps = (struct steps){0};
+    *ret_steps = (struct rowtrace){0};
     return read_rows(in, &row, &reader);
 }
 
-int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps)
+int rowtrace_read_rmm(FILE *in, const char *name, struct rowtrace *ret_steps)
 {
     char error[ROWREAD_ERROR_MAX] = "";
     struct reader reader = {.steps = ret_steps, .is_rmm = true};
-    struct rowread row = {.name = name, .error = error, .odd = steps_pass_over};
+    struct rowread row = {.name = name, .error = error, .odd = rowtrace_pass_over};
     int r;
 
-    *ret_steps = (struct steps){0};
+    *ret_steps = (struct rowtrace){0};
     r = read_rows(in, &row, &reader);
     if (r < 0 && r != -EINVAL)
         (void)snprintf(ret_steps->error, sizeof ret_steps->error, "%s", error);
     return r;
 }
 
-bool steps_is_rmm(const char *line)
+bool rowtrace_is_rmm(const char *line)
 {
     static const char *const actions[] = {"allocate", "free", "allocate failure"};
     size_t length = strcspn(line, "\r\n");
@@ -287,28 +288,28 @@ static FILE *open_regular(const char *path)
     return S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
 }
 
-int steps_read(const char *path, struct steps *ret_steps)
+int rowtrace_read(const char *path, struct rowtrace *ret_steps)
 {
     FILE *in = open_regular(path);
     int r;
 
     if (!in) {
         r = -errno;
-        *ret_steps = (struct steps){0};
+        *ret_steps = (struct rowtrace){0};
         (void)snprintf(ret_steps->error, sizeof(ret_steps->error), "%s: %s", path,
                 r == -EINVAL ? "not a regular file" : strerror(-r));
         return r;
     }
-    r = steps_read_stream(in, path, ret_steps);
+    r = rowtrace_read_stream(in, path, ret_steps);
     (void)fclose(in);
     return r;
 }
 
-void steps_done(struct steps *steps)
+void rowtrace_done(struct rowtrace *steps)
 {
     free(steps->failures);
     free(steps->rows);
     free(steps->blocks);
     free(steps->streams);
-    *steps = (struct steps){0};
+    *steps = (struct rowtrace){0};
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE,
+ * rowtrace.h - an allocation trace in a csv file, or in a log of RMM (RMM_LOG_FILE,
  * logging_resource_adaptor).
  *
  *     op,id,size,stream,time_us
@@ -21,8 +21,8 @@
  *
  * Knows nothing of CUDA. Threads: none. Memory: vec.h.
  */
-#ifndef KEDGE_TOOLS_STEPS_H
-#define KEDGE_TOOLS_STEPS_H
+#ifndef KEDGE_TOOLS_ROWTRACE_H
+#define KEDGE_TOOLS_ROWTRACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,15 +31,15 @@
 
 #include "tools/base/rowread.h"
 
-#define STEPS_HEAD     "op,id,size,stream,time_us"
-#define STEPS_RMM_HEAD "Thread,Time,Action,Pointer,Size,Stream"
+#define ROWTRACE_HEAD     "op,id,size,stream,time_us"
+#define ROWTRACE_RMM_HEAD "Thread,Time,Action,Pointer,Size,Stream"
 
-struct steps_block {
+struct rowtrace_block {
     uint64_t id, size;
     uint32_t stream; /* index in streams */
 };
 
-struct steps_row {
+struct rowtrace_row {
     uint64_t time_us; /* 0: before the recording began, or a log of RMM */
     uint32_t block;
     uint32_t stream; /* index in streams: where it was allocated or freed */
@@ -47,38 +47,39 @@ struct steps_row {
 };
 
 /* An allocation that failed. */
-struct steps_failure {
+struct rowtrace_failure {
     size_t row;    /* it comes before this row */
     uint64_t size; /* 0: unknown */
     uint32_t stream;
 };
 
-struct steps {
-    struct steps_row *rows;
-    struct steps_block *blocks;
+struct rowtrace {
+    struct rowtrace_row *rows;
+    struct rowtrace_block *blocks;
     uint64_t *streams; /* the numbers in the file, in order of appearance */
     size_t row_count, block_count, stream_count;
     size_t row_room, block_room, stream_room;
-    struct steps_failure *failures;
+    struct rowtrace_failure *failures;
     size_t failed_room;
     size_t alloc_count, before_count, failed_count;
-    /* steps_read_rmm: invalid rows, which it skips, the first in `error`; lines that are no rows */
+    /* rowtrace_read_rmm: invalid rows, which it skips, the first in `error`; lines that are no
+     * rows */
     size_t odd_count, other_count;
     bool is_cut; /* the last row was cut off */
     uint64_t peak_bytes;
     char error[ROWREAD_ERROR_MAX]; /* "file:line:column: what" */
 };
 
-/* 0, or -errno with `error` filled (-EINVAL: invalid line, no regular file). Then steps_done. */
-int steps_read(const char *path, struct steps *ret_steps);
-int steps_read_stream(FILE *in, const char *name, struct steps *ret_steps);
+/* 0, or -errno with `error` filled (-EINVAL: invalid line, no regular file). Then rowtrace_done. */
+int rowtrace_read(const char *path, struct rowtrace *ret_steps);
+int rowtrace_read_stream(FILE *in, const char *name, struct rowtrace *ret_steps);
 /*
  * A log of RMM whose first line may be missing, and which may contain other lines: they are
  * counted. -EINVAL if it has no allocation.
  */
-int steps_read_rmm(FILE *in, const char *name, struct steps *ret_steps);
+int rowtrace_read_rmm(FILE *in, const char *name, struct rowtrace *ret_steps);
 /* Whether the text, up to its end, is a row of such a log. */
-bool steps_is_rmm(const char *line);
-void steps_done(struct steps *steps);
+bool rowtrace_is_rmm(const char *line);
+void rowtrace_done(struct rowtrace *steps);
 
 #endif
