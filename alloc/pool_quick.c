@@ -68,15 +68,15 @@ QUICK bool end_free(struct pool *pool, bool done) POOL_DROPS
 
 /* As freecache_slot, but also returns the block. Record 0 exists and has size 0, so it is never the
  * answer. */
-QUICK struct block *first_recent(
-        const struct pool *pool, uint32_t *slots, uint64_t rounded, uint32_t **ret_slot) POOL_LOCKED
+QUICK struct block *first_recent(const struct pool *pool, struct freecache *cache, uint64_t rounded,
+        uint32_t **ret_slot) POOL_LOCKED
 {
     struct block *blocks = block_at(pool, 0);
-    uint32_t *slot = freecache_home(slots, rounded);
+    uint32_t *slot = freecache_home(cache, rounded);
     struct block *block = blocks + *slot;
 
     if (UNLIKELY(block->node.size != rounded)) {
-        slot = freecache_other(slots, slot);
+        slot = freecache_other(cache, slot);
         block = blocks + *slot;
         if (block->node.size != rounded)
             return NULL;
@@ -160,7 +160,8 @@ struct pool_given pool_alloc_quickly(struct pool *pool, uint64_t owner, uint64_t
     if (UNLIKELY(!heap || reclaim_is_due(pool, heap->device)))
         goto drop; /* the long form closes an epoch that is due */
     block = first_recent(pool,
-            rounded <= pool->opts.small ? heap->recent_small : heap->recent_clean, rounded, &slot);
+            rounded <= pool->opts.small ? &heap->recent_small : &heap->recent_clean, rounded,
+            &slot);
     if (UNLIKELY(!block || rounded > FREECACHE_MAX))
         given = give_sync_fit(pool, heap, size);
     else
@@ -189,7 +190,7 @@ QUICK struct pool_given take_another(
 {
     struct heap *heap = class->heap;
     uint32_t *slot;
-    struct block *block = first_recent(pool, heap->recent_clean, rounded, &slot);
+    struct block *block = first_recent(pool, &heap->recent_clean, rounded, &slot);
     struct pool_given given;
 
     if (!block)
@@ -233,7 +234,7 @@ QUICK struct pool_given pool_quick_take_any(
 
     if (rounded > FREECACHE_MAX)
         return take_large(pool, class, rounded, size);
-    block = first_recent(pool, class->recent, rounded, &slot);
+    block = first_recent(pool, &class->recent, rounded, &slot);
     return block ? give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED)
                  : take_another(pool, class, rounded, size);
 }
@@ -241,7 +242,7 @@ QUICK struct pool_given pool_quick_take_any(
 /* True if the recent list has a slot for the block as it is. */
 static bool has_slot(struct pool *pool, struct heap_stream *class, uint64_t size) POOL_LOCKED
 {
-    return size <= FREECACHE_MAX && freecache_slot(pool, class->recent, size);
+    return size <= FREECACHE_MAX && freecache_slot(pool, &class->recent, size);
 }
 
 /* With the pool's lock, just taken or lent to lanes. */
@@ -312,7 +313,7 @@ struct pool_given pool_alloc_on_quickly(
         return alloc_otherwise(pool, owner, stream, size);
     if (UNLIKELY(rounded > FREECACHE_MAX))
         return alloc_large(pool, class, rounded, size);
-    block = first_recent(pool, class->recent, rounded, &slot);
+    block = first_recent(pool, &class->recent, rounded, &slot);
     if (UNLIKELY(!block))
         return alloc_otherwise(pool, owner, stream, size);
     return pool_quick_end(pool, give_first(pool, class->heap, slot, block, size, BLOCK_STREAMED));
@@ -417,7 +418,7 @@ QUICK void put_recent(struct pool *pool, struct heap_stream *class, struct block
     if (UNLIKELY(block->node.size > FREECACHE_MAX))
         freecache_hold(pool, class->heap, block, index, point);
     else
-        freecache_push(pool, class->heap, class->recent, block, index, point);
+        freecache_push(pool, class->heap, &class->recent, block, index, point);
 }
 
 /* The part of free_lent under the lock. A block of another stream may be in an open lane. */
@@ -471,7 +472,7 @@ APART bool free_large(struct pool *pool, struct heap_stream *class, struct block
 APART bool free_first(struct pool *pool, struct heap_stream *class, struct block *block,
         uint32_t index, struct pool_taken *ret_taken) POOL_DROPS
 {
-    uint32_t *slot = freecache_new_slot(pool, class->heap, class->recent, block->node.size);
+    uint32_t *slot = freecache_new_slot(pool, class->heap, &class->recent, block->node.size);
 
     pool_quick_take(pool, class->heap, block, ret_taken);
     freecache_push_at(pool, class->heap, slot, block, index, pool_quick_point_now(class));
@@ -509,7 +510,7 @@ QUICK bool free_on(struct pool *pool, devptr_t ptr, uint64_t key, struct pool_ta
         return free_otherwise(pool, block, index, key, ret_taken);
     if (UNLIKELY(block->node.size > FREECACHE_MAX))
         return free_large(pool, class, block, index, ret_taken);
-    slot = freecache_slot(pool, class->recent, block->node.size);
+    slot = freecache_slot(pool, &class->recent, block->node.size);
     if (UNLIKELY(!slot))
         return free_first(pool, class, block, index, ret_taken);
     pool_quick_take(pool, class->heap, block, ret_taken);

@@ -271,18 +271,18 @@ static const char *check_segment(
 
 /* Checks that blocks in recent slots are flagged, FREE and of the class. Returns their number,
  * UINT32_MAX if one is wrong; adds their sizes. */
-static uint32_t count_recent(
-        struct pool *pool, const uint32_t *slots, uint32_t stream, uint64_t *bytes) POOL_LOCKED
+static uint32_t count_recent(struct pool *pool, const struct freecache *cache, uint32_t stream,
+        uint64_t *bytes) POOL_LOCKED
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < FREECACHE_SLOTS; i++) {
-        for (uint32_t at = slots[i]; at; at = block_at(pool, at)->node.left) {
+        for (uint32_t at = cache->slot[i]; at; at = block_at(pool, at)->node.left) {
             const struct block *block = block_at(pool, at);
 
             if (block->state != BLOCK_FREE || !(block->flags & BLOCK_RECENT)
-                    || block->stream != stream
-                    || block->node.size != block_at(pool, slots[i])->node.size)
+                    || block->stream != stream || !(cache->used >> i & 1)
+                    || block->node.size != block_at(pool, cache->slot[i])->node.size)
                 return UINT32_MAX;
             count++;
             *bytes += block->node.size;
@@ -294,9 +294,9 @@ static uint32_t count_recent(
 static const char *check_recent(struct pool *pool, const struct heap *heap) POOL_LOCKED
 {
     uint64_t bytes = 0;
-    uint64_t count = count_recent(pool, heap->recent_small, 0, &bytes);
+    uint64_t count = count_recent(pool, &heap->recent_small, 0, &bytes);
 
-    count += count_recent(pool, heap->recent_clean, 0, &bytes);
+    count += count_recent(pool, &heap->recent_clean, 0, &bytes);
     if (heap->large) {
         const struct block *held = block_at(pool, heap->large);
 
@@ -304,7 +304,7 @@ static const char *check_recent(struct pool *pool, const struct heap *heap) POOL
         bytes += held->node.size;
     }
     for (const struct heap_stream *at = heap->streams; at; at = at->next)
-        count += count_recent(pool, at->recent, at->stream, &bytes);
+        count += count_recent(pool, &at->recent, at->stream, &bytes);
     return count != heap->recent_count || bytes != heap->recent_bytes
             ? "recent blocks are miscounted"
             : NULL;

@@ -18,14 +18,18 @@ static void settle_slot(struct pool *pool, struct heap *heap, uint32_t *slot) PO
     }
 }
 
-uint32_t *freecache_new_slot(struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size)
+uint32_t *freecache_new_slot(
+        struct pool *pool, struct heap *heap, struct freecache *cache, uint64_t size)
 {
-    uint32_t *home = freecache_home(slots, size);
-    uint32_t *other = freecache_other(slots, home);
+    uint32_t *home = freecache_home(cache, size);
+    uint32_t *other = freecache_other(cache, home);
 
-    if (!*home || *other)
+    if (*home && !*other)
+        home = other;
+    else if (*home)
         settle_slot(pool, heap, home);
-    return *home ? other : home;
+    heap_use_slots(heap, cache, UINT64_C(1) << (home - cache->slot));
+    return home;
 }
 
 /* Moves one block of an arena from its slot to the free list. False: its chain is too long. */
@@ -33,7 +37,7 @@ static bool freecache_settle_one(struct pool *pool, struct heap *heap, uint32_t 
 {
     struct block *block = block_at(pool, index);
     uint32_t *link =
-            freecache_slot(pool, freecache_slots(heap, block->stream, false), block->node.size);
+            freecache_slot(pool, freecache_of(heap, block->stream, false), block->node.size);
 
     for (int i = 0; *link != index; i++) {
         if (i == CHAIN_MOST)
@@ -72,21 +76,17 @@ void freecache_settle_held(struct pool *pool, struct heap *heap)
     (void)freelist_put(pool, index, block->stream, block->seq);
 }
 
-static void settle_slots(struct pool *pool, struct heap *heap, uint32_t *slots) POOL_LOCKED
-{
-    for (uint32_t i = 0; i < FREECACHE_SLOTS && heap->recent_count; i++)
-        if (slots[i])
-            settle_slot(pool, heap, &slots[i]);
-}
-
 void freecache_settle(struct pool *pool, struct heap *heap)
 {
     if (!heap->recent_count)
         return;
     if (heap->large)
         freecache_settle_held(pool, heap);
-    for (struct heap_stream *at = heap->streams; at; at = at->next)
-        settle_slots(pool, heap, at->recent);
-    settle_slots(pool, heap, heap->recent_clean);
-    settle_slots(pool, heap, heap->recent_small);
+    while (heap->recent) {
+        struct freecache *cache = heap->recent;
+
+        for (uint64_t used = cache->used; used; used &= used - 1)
+            settle_slot(pool, heap, &cache->slot[__builtin_ctzll(used)]);
+        heap_empty_slots(cache);
+    }
 }

@@ -35,45 +35,45 @@
 /* Larger blocks go to the best-fit index, except the held one. */
 #define FREECACHE_MAX (UINT64_C(1) << 20)
 
-/* The slots of a class; NULL if there is no such class. */
-static inline uint32_t *freecache_slots(struct heap *heap, uint32_t stream, bool small)
+/* The recent blocks of a class; NULL if there is no such class. */
+static inline struct freecache *freecache_of(struct heap *heap, uint32_t stream, bool small)
 {
     struct heap_stream *class;
 
     if (!stream)
-        return small ? heap->recent_small : heap->recent_clean;
+        return small ? &heap->recent_small : &heap->recent_clean;
     class = heap_class(heap, stream);
-    return class ? class->recent : NULL;
+    return class ? &class->recent : NULL;
 }
 
-static inline uint32_t *freecache_home(uint32_t *slots, uint64_t size)
+static inline uint32_t *freecache_home(struct freecache *cache, uint64_t size)
 {
-    return &slots[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1)
+    return &cache->slot[(uint32_t)(size / BESTFIT_QUANTUM) * UINT32_C(0x9e3779b1)
             >> (32 - FREECACHE_SHIFT)];
 }
 
 /* The other slot where blocks of a size may be. */
-static inline uint32_t *freecache_other(uint32_t *slots, const uint32_t *home)
+static inline uint32_t *freecache_other(struct freecache *cache, const uint32_t *home)
 {
-    return &slots[(uint32_t)(home - slots) ^ 1];
+    return &cache->slot[(uint32_t)(home - cache->slot) ^ 1];
 }
 
 /* The slot that holds blocks of this size, NULL if there are none. */
 static inline uint32_t *freecache_slot(
-        const struct pool *pool, uint32_t *slots, uint64_t size) POOL_LOCKED
+        const struct pool *pool, struct freecache *cache, uint64_t size) POOL_LOCKED
 {
     const struct block *blocks = block_at(pool, 0); /* block 0 has size 0 */
-    uint32_t *slot = freecache_home(slots, size);
+    uint32_t *slot = freecache_home(cache, size);
 
     if (blocks[*slot].node.size == size)
         return slot;
-    slot = freecache_other(slots, slot);
+    slot = freecache_other(cache, slot);
     return blocks[*slot].node.size == size ? slot : NULL;
 }
 
 /* A slot for a size that has none; settles the blocks that were in it. */
 uint32_t *freecache_new_slot(
-        struct pool *pool, struct heap *heap, uint32_t *slots, uint64_t size) POOL_LOCKED;
+        struct pool *pool, struct heap *heap, struct freecache *cache, uint64_t size) POOL_LOCKED;
 
 /* Removes the first block of a slot. */
 static inline uint32_t freecache_pop(
@@ -104,14 +104,14 @@ static inline void freecache_push_at(struct pool *pool, struct heap *heap, uint3
 }
 
 /* Pushes a block of the class onto the slot of its size; the point of an idle block is 0. */
-static inline void freecache_push(struct pool *pool, struct heap *heap, uint32_t *slots,
+static inline void freecache_push(struct pool *pool, struct heap *heap, struct freecache *cache,
         struct block *block, uint32_t index, uint64_t point) POOL_LOCKED
 {
     uint64_t size = block->node.size;
-    uint32_t *slot = freecache_slot(pool, slots, size);
+    uint32_t *slot = freecache_slot(pool, cache, size);
 
     if (__builtin_expect(!slot, 0))
-        slot = freecache_new_slot(pool, heap, slots, size);
+        slot = freecache_new_slot(pool, heap, cache, size);
     freecache_push_at(pool, heap, slot, block, index, point);
 }
 
@@ -157,7 +157,7 @@ static inline void freecache_put(
     }
     stream = streams_class_of(pool, stream, point);
     block_name_stream(pool, block, stream);
-    freecache_push(pool, heap, freecache_slots(heap, stream, segment->small), block, index,
+    freecache_push(pool, heap, freecache_of(heap, stream, segment->small), block, index,
             stream ? point : 0);
 }
 
@@ -165,8 +165,8 @@ static inline void freecache_put(
 static inline uint32_t freecache_get(struct pool *pool, struct heap *heap, uint32_t stream,
         bool small, uint64_t size) POOL_LOCKED
 {
-    uint32_t *slots = freecache_slots(heap, stream, small);
-    uint32_t *slot = slots ? freecache_slot(pool, slots, size) : NULL;
+    struct freecache *cache = freecache_of(heap, stream, small);
+    uint32_t *slot = cache ? freecache_slot(pool, cache, size) : NULL;
 
     if (!slot)
         return 0;

@@ -119,6 +119,10 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
 
     if (!at)
         return NULL;
+    if (table_put(&heap->class_of, stream, at) != 0) {
+        meta_put(at, sizeof(*at));
+        return NULL;
+    }
     at->stream = stream;
     at->timeline_of = streams_at(pool, stream);
     at->key = at->timeline_of->key;
@@ -133,6 +137,28 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     return at;
 }
 
+void heap_use_slots(struct heap *heap, struct freecache *cache, uint64_t slots)
+{
+    if (!cache->used) {
+        cache->next = heap->recent;
+        cache->link = &heap->recent;
+        if (cache->next)
+            cache->next->link = &cache->next;
+        heap->recent = cache;
+    }
+    cache->used |= slots;
+}
+
+void heap_empty_slots(struct freecache *cache)
+{
+    if (!cache->used)
+        return;
+    *cache->link = cache->next;
+    if (cache->next)
+        cache->next->link = cache->link;
+    cache->used = 0;
+}
+
 static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
 {
     pool->last_class = NULL;
@@ -142,6 +168,8 @@ static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stre
         if (at->stream != stream)
             continue;
         *link = at->next;
+        (void)table_remove(&heap->class_of, table_find(&heap->class_of, stream));
+        heap_empty_slots(&at->recent);
         meta_put(at, sizeof(*at));
         return; /* stream_count stays: it counts every stream the heap ever had */
     }
@@ -192,6 +220,7 @@ void heap_free(struct pool *pool, struct heap *heap)
         heap->streams = at->next;
         meta_put(at, sizeof(*at));
     }
+    table_clear(&heap->class_of);
     free_shelves(&heap->shelves);
     free_shelves(&heap->spares);
     table_clear(&heap->aliases);

@@ -40,13 +40,12 @@ static inline struct heap *heap_any(const struct pool *pool, const struct heap *
  * whichever begin to leave. Skips heaps of contexts that have ended. */
 struct heap *heap_walk(struct pool *pool, struct heap *held, int device);
 
+/* The class of a stream in this heap; NULL: none. */
 static inline struct heap_stream *heap_class(const struct heap *heap, uint32_t stream)
 {
-    struct heap_stream *at = heap->streams;
+    struct heap_stream *newest = heap->streams; /* mostly the only one */
 
-    while (at && at->stream != stream)
-        at = at->next;
-    return at;
+    return newest && newest->stream == stream ? newest : table_get(&heap->class_of, stream);
 }
 
 /* Bytes that are free, or will be, and that the device may still use. */
@@ -96,6 +95,10 @@ static inline bool heap_prepare_class(
 {
     return heap_class(heap, stream) || heap_new_class(pool, heap, stream);
 }
+
+/* These slots of a class, a bit each, may have recent blocks from now on; none has any. */
+void heap_use_slots(struct heap *heap, struct freecache *cache, uint64_t slots);
+void heap_empty_slots(struct freecache *cache);
 
 /* Forgets destroyed streams that no block names. */
 void heap_forget_streams(struct pool *pool) POOL_LOCKED;

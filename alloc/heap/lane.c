@@ -129,8 +129,10 @@ static void pay(struct pool *pool, struct lane *lane) POOL_LOCKED LANE_LOCKED
     heap->allocs += lane->allocs;
     heap->frees += lane->frees;
     ((struct segment *)slab_at(&pool->segments, lane->segment))->tenants -= fewer;
-    if (lane->frees && lane->point > stream->newest)
-        stream->newest = lane->point;
+    if (!lane->frees)
+        return;
+    stream->newest = max_of(stream->newest, lane->point);
+    heap_use_slots(heap, &lane->class->recent, UINT64_MAX);
 }
 
 static void close_one(struct pool *pool, struct lane *lane) POOL_LOCKED

@@ -74,19 +74,19 @@ static inline uint32_t *lane_slot_of(
         const struct pool *pool, struct lane *lane, uint64_t size) LANE_LOCKED
 {
     const struct block *blocks = block_at(pool, 0);
-    uint32_t *slot = freecache_home(lane->class->recent, size);
+    uint32_t *slot = freecache_home(&lane->class->recent, size);
 
     if (blocks[*slot].node.size == size)
         return slot;
-    slot = freecache_other(lane->class->recent, slot);
+    slot = freecache_other(&lane->class->recent, slot);
     return blocks[*slot].node.size == size ? slot : NULL;
 }
 
 /* As freecache_new_slot, but only an empty slot. */
 static inline uint32_t *lane_empty_slot_of(struct lane *lane, uint64_t size) LANE_LOCKED
 {
-    uint32_t *home = freecache_home(lane->class->recent, size);
-    uint32_t *other = freecache_other(lane->class->recent, home);
+    uint32_t *home = freecache_home(&lane->class->recent, size);
+    uint32_t *other = freecache_other(&lane->class->recent, home);
 
     if (!*home)
         return home;

@@ -137,9 +137,17 @@ static inline bool segment_is_piece(const struct segment *segment)
     return segment->kind == SEGMENT_PLAIN || segment->kind == SEGMENT_MANAGED;
 }
 
-/* Slots of the free cache (freecache.h): one hash table of chains per class of free blocks. */
+/* Slots of the free cache (freecache.h): one hash table of chains per class of free blocks. At most
+ * 64. */
 #define FREECACHE_SHIFT 6
 #define FREECACHE_SLOTS (1u << FREECACHE_SHIFT)
+
+/* The recent blocks of one class. */
+struct freecache {
+    struct freecache *next, **link; /* in heap.recent, and what points there */
+    uint64_t used; /* bits of the slots that may have blocks; 0: not in that list */
+    uint32_t slot[FREECACHE_SLOTS];
+};
 
 /* Free blocks of one stream in one heap. */
 struct heap_stream {
@@ -161,7 +169,7 @@ struct heap_stream {
     uint32_t spared;   /* events left that hand nothing over, */
     uint32_t backoff;  /* and the next harmful one skips about twice this many */
     uint32_t vacated;  /* slots that wait for points of this stream */
-    uint32_t recent[FREECACHE_SLOTS];
+    struct freecache recent;
     struct bestfit fit;
     struct bestfit fragments;
 };
@@ -258,11 +266,13 @@ struct heap {
     bool held;    /* counted in busy: its context ends, but its work still runs */
     struct bestfit small, clean, fragments, decommitted, hint_decommitted, idle;
     struct bestfit sealed; /* free blocks of sealed segments: counted, never searched */
-    uint32_t recent_small[FREECACHE_SLOTS], recent_clean[FREECACHE_SLOTS];
-    uint32_t recent_count; /* number of recent blocks in all slots, those of streams included */
+    struct freecache recent_small, recent_clean;
+    struct freecache *recent; /* list: those of `used` slots */
+    uint32_t recent_count;    /* number of recent blocks in all slots, those of streams included */
     uint64_t recent_bytes;
-    uint32_t large; /* the large block that is held, 0 = none */
-    struct heap_stream *streams;
+    uint32_t large;              /* the large block that is held, 0 = none */
+    struct heap_stream *streams; /* list, the newest first, */
+    struct table class_of;       /* and by the stream's index */
     /* `allocs` and `frees` at the last event that handed blocks over (stream_take.h) */
     uint64_t handed;
     uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */

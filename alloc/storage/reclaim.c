@@ -117,8 +117,8 @@ static inline void retire(struct pool *pool, struct block *block, uint32_t index
         return;
     }
     block_name_stream(pool, block, 0);
-    freecache_push(
-            pool, heap, segment->small ? heap->recent_small : heap->recent_clean, block, index, 0);
+    freecache_push(pool, heap, segment->small ? &heap->recent_small : &heap->recent_clean, block,
+            index, 0);
 }
 
 static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED

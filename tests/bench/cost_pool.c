@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cost_pool.c - the decisions of the pool alone, below which there is no device, for cost.py, which counts their instructions.
+ *
+ *     cost_pool sync|stream same|mixed LIVE STREAMS PAIRS LAG
+ *
+ * Each pair frees one of LIVE blocks, chosen at random, and allocates one on the next stream. The device is LAG fences behind.
+ * Prints how many calls of the driver the pairs made.
+ */
+#include "alloc/pool.h"
+#include "tests/bench/instrument.h"
+#include "tests/bench/nodevice.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OWNER    1
+#define WARM     20000 /* pairs before those that are counted */
+#define CAPACITY (UINT64_C(512) << 30)
+
+static uint64_t calls, next_address = UINT64_C(1) << 40, next_handle, fences, lag;
+
+static int done(void)
+{
+    calls++;
+    return 0;
+}
+
+static int mem_alloc(void *self, uint64_t context, int number, uint64_t size, devptr_t *ret_ptr)
+{
+    (void)self;
+    (void)context;
+    (void)number;
+    *ret_ptr = next_address;
+    next_address += (size + PAGE - 1) & ~(PAGE - 1);
+    return done();
+}
+
+static int mem_free(void *self, uint64_t context, devptr_t ptr)
+{
+    (void)self;
+    (void)context;
+    (void)ptr;
+    return done();
+}
+
+static int memory(void *self, int number, uint64_t *ret_total, uint64_t *ret_free)
+{
+    (void)self;
+    (void)number;
+    *ret_total = *ret_free = CAPACITY;
+    return done();
+}
+
+static int address_reserve(void *self, int number, uint64_t size, uint64_t align, devptr_t *ret_ptr)
+{
+    next_address = (next_address + align - 1) & ~(align - 1);
+    return mem_alloc(self, 0, number, size, ret_ptr);
+}
+
+static int handle_create(void *self, int number, uint64_t size, uint64_t *ret_handle)
+{
+    (void)self;
+    (void)number;
+    (void)size;
+    *ret_handle = ++next_handle;
+    return done();
+}
+
+static int handle_release(void *self, uint64_t handle)
+{
+    (void)self;
+    (void)handle;
+    return done();
+}
+
+static int map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
+{
+    (void)self;
+    (void)ptr;
+    (void)size;
+    (void)handle;
+    return done();
+}
+
+static int unmap(void *self, devptr_t ptr, uint64_t size)
+{
+    return map(self, ptr, size, 0);
+}
+
+static int set_access(void *self, enum heap_kind heap, uint64_t owner, int number, devptr_t ptr,
+        uint64_t size, enum driver_access access)
+{
+    (void)heap;
+    (void)owner;
+    (void)number;
+    (void)access;
+    return map(self, ptr, size, 0);
+}
+
+static int fence_record(void *self, int number, uint64_t *ret_fence)
+{
+    (void)self;
+    (void)number;
+    *ret_fence = ++fences;
+    return done();
+}
+
+static int stream_record(void *self, uint64_t stream, uint64_t *ret_fence)
+{
+    (void)stream;
+    return fence_record(self, 0, ret_fence);
+}
+
+static int fence_query(void *self, uint64_t fence)
+{
+    (void)self;
+    (void)done();
+    return fence + lag <= fences ? 0 : -EAGAIN;
+}
+
+static int fence_wait(void *self, uint64_t fence, uint32_t timeout_ms)
+{
+    (void)self;
+    (void)fence;
+    (void)timeout_ms;
+    return done();
+}
+
+static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
+{
+    (void)self;
+    (void)stream;
+    (void)fence;
+    return done();
+}
+
+/* ── the program ── */
+
+static struct pool *pool;
+static enum api api;
+static bool is_mixed;
+static uint64_t live, streams, seed = UINT64_C(88172645463325252);
+
+struct held {
+    devptr_t ptr;
+    uint64_t stream;
+};
+static struct held *held;
+
+static uint64_t next_random(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+static uint64_t size_of(void)
+{
+    uint64_t power = UINT64_C(1) << (9 + next_random() % 13);
+
+    return is_mixed ? power + next_random() % power : 4096;
+}
+
+static void check(int r)
+{
+    if (r == 0)
+        return;
+    fprintf(stderr, "cost_pool: the pool answers %d\n", r);
+    abort();
+}
+
+static devptr_t get(uint64_t size, uint64_t stream)
+{
+    const struct pool_request request = {
+            .size = size,
+            .owner = OWNER,
+            .stream = api == API_STREAM ? stream : 0,
+            .api = api,
+            .may_call = true,
+            .may_fence = true,
+            .may_wait = true,
+    };
+    struct pool_given given = api == API_STREAM ? pool_alloc_on_quickly(pool, OWNER, stream, size)
+                                                : pool_alloc_quickly(pool, OWNER, size);
+    struct outcome outcome;
+
+    if (given.ptr)
+        return given.ptr;
+    check(pool_alloc(pool, &request, &outcome));
+    return outcome.ptr;
+}
+
+static void put(devptr_t ptr, uint64_t stream)
+{
+    const struct pool_free_request request = {
+            .api = api, .stream = api == API_STREAM ? stream : 0, .may_fence = true};
+    struct outcome outcome;
+
+    if (!(api == API_STREAM ? pool_free_on_quickly(pool, ptr, stream)
+                            : pool_free_quickly(pool, ptr)))
+        check(pool_free(pool, ptr, &request, &outcome));
+}
+
+static void make_pairs(uint64_t pairs)
+{
+    for (uint64_t i = 0; i < pairs; i++) {
+        struct held *at = &held[next_random() % live];
+
+        put(at->ptr, at->stream);
+        at->stream = 1 + i % streams;
+        at->ptr = get(size_of(), at->stream);
+    }
+}
+
+/* callgrind.py counts what runs below it. */
+__attribute__((noinline)) static void counted(uint64_t pairs)
+{
+    make_pairs(pairs);
+}
+
+int main(int argc, char **argv)
+{
+    const struct driver driver = DRIVER_HERE;
+    struct pool_opts opts;
+    uint64_t pairs;
+
+    if (argc != 7)
+        return 2;
+    api = strcmp(argv[1], "sync") == 0 ? API_SYNC : API_STREAM;
+    is_mixed = strcmp(argv[2], "mixed") == 0;
+    live = strtoull(argv[3], NULL, 10);
+    streams = strtoull(argv[4], NULL, 10);
+    pairs = strtoull(argv[5], NULL, 10);
+    lag = strtoull(argv[6], NULL, 10);
+    if (!live || !streams)
+        return 2;
+    pool_opts_init(&opts);
+    check(pool_new(&driver, &opts, &pool));
+    held = calloc(live, sizeof *held);
+    if (!held)
+        return 1;
+    for (uint64_t i = 0; i < live; i++) {
+        held[i].stream = 1 + i % streams;
+        held[i].ptr = get(size_of(), held[i].stream);
+    }
+    make_pairs(WARM > 2 * live ? WARM : 2 * live);
+    calls = 0;
+    instrument_from_here();
+    counted(pairs);
+    printf("driver calls %llu\n", (unsigned long long)calls);
+    pool_free_all(pool);
+    free(held);
+    return 0;
+}
