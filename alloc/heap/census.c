@@ -241,6 +241,17 @@ static void count_storage(
     }
 }
 
+/* Is the segment in heap.whole exactly if it should be? */
+static bool is_placed(const struct pool *pool, const struct segment *segment) POOL_LOCKED
+{
+    const struct block *block = block_at(pool, segment->first);
+    bool is_whole = segment->kind == SEGMENT_PLAIN && block->state == BLOCK_FREE
+            && !(block->flags & BLOCK_RECENT) && !block->next;
+
+    return is_whole
+            == (order_below(segment->heap->whole, segment->place.number + 1) == &segment->place);
+}
+
 static const char *check_segment(
         struct pool *pool, uint32_t number, struct count *count) POOL_LOCKED
 {
@@ -265,6 +276,8 @@ static const char *check_segment(
         return "tenants are miscounted";
     if (segment->top && granule_segment(&pool->granules, at - 1) != number)
         return "a segment cannot be looked up";
+    if (!is_placed(pool, segment))
+        return "the list of free segments is broken";
     count_storage(pool, segment, count);
     return NULL;
 }

@@ -43,6 +43,22 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
     return segment->small ? &heap->small : &heap->clean;
 }
 
+/* True for a block that is a plain segment. */
+static bool is_whole(const struct segment *segment, const struct bestfit_node *node)
+{
+    return segment->kind == SEGMENT_PLAIN && node->size == segment->size;
+}
+
+static void freelist_insert(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
+
+    bestfit_insert(fit_of(pool, block), index);
+    if (is_whole(segment, &block->node))
+        order_insert(&segment->heap->whole, &segment->place);
+}
+
 /* May a free block merge with this neighbour? Where only one stream ever freed, idle memory joins
  * that stream's class: no other stream would lose it. */
 static bool can_join(const struct heap *heap, const struct block *block, const struct block *other)
@@ -76,7 +92,7 @@ uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64
         bestfit_remove(fit_of(pool, other), block->next);
         block_join(pool, index);
     }
-    bestfit_insert(fit_of(pool, block), index);
+    freelist_insert(pool, index);
     return index;
 }
 
@@ -123,8 +139,11 @@ void freelist_put_decommitted(struct pool *pool, uint32_t index)
 void freelist_pull(struct pool *pool, uint32_t index)
 {
     struct block *block = block_at(pool, index);
+    struct segment *segment = block_segment(pool, block);
 
     bestfit_remove(fit_of(pool, block), index);
+    if (is_whole(segment, &block->node))
+        order_remove(&segment->heap->whole, &segment->place);
     block->state = BLOCK_BUSY;
 }
 
@@ -152,7 +171,8 @@ static bool can_shrink(const struct pool *pool, const struct block *block, uint3
 {
     const struct segment *segment = block_segment(pool, block);
 
-    return is_fragment(segment, &block->node) == is_fragment(segment, rest)
+    return !is_whole(segment, &block->node)
+            && is_fragment(segment, &block->node) == is_fragment(segment, rest)
             && bestfit_shrink(fit_of(pool, block), index, rest);
 }
 

@@ -35,6 +35,7 @@
 #include "alloc/index/bestfit.h"
 #include "alloc/index/fence.h"
 #include "alloc/index/granule.h"
+#include "alloc/index/order.h"
 #include "alloc/index/starts.h"
 
 #define POOL_DEVICES_MAX 64
@@ -114,13 +115,14 @@ struct segment {
     devptr_t raw_base;
     uint64_t raw_size; /* as the driver returned it; base and size lie inside */
     struct heap *heap;
-    uint64_t context;     /* PLAIN, MANAGED: the context of the memory */
-    uint32_t prev, next;  /* in the heap's list */
-    uint32_t first, last; /* blocks */
-    uint32_t tenants;     /* LIVE blocks */
-    uint64_t top;         /* bytes from the base that are divided into blocks; PLAIN: size */
-    uint64_t slot;        /* bytes per entry of `handles` */
-    uint64_t *handles;    /* ARENA: per slot, 0 = none; HINT: at a block's first slot */
+    struct order_node place; /* PLAIN, all of it free and in an index: in heap.whole */
+    uint64_t context;        /* PLAIN, MANAGED: the context of the memory */
+    uint32_t prev, next;     /* in the heap's list */
+    uint32_t first, last;    /* blocks */
+    uint32_t tenants;        /* LIVE blocks */
+    uint64_t top;            /* bytes from the base that are divided into blocks; PLAIN: size */
+    uint64_t slot;           /* bytes per entry of `handles` */
+    uint64_t *handles;       /* ARENA: per slot, 0 = none; HINT: at a block's first slot */
     struct span handle_span;
     struct starts starts;
     enum segment_kind kind;
@@ -251,9 +253,11 @@ struct heap {
     struct heap *next;  /* in pool->heaps, or in pool->leaving */
     struct heap *after; /* in the list of all (heap_any) */
     struct tally tally;
-    uint32_t segments;    /* list */
-    uint32_t arena, hint; /* segments of a mapped heap, 0 = not reserved yet */
-    uint32_t busy;        /* driver calls in progress that will return to this heap */
+    uint32_t segments;        /* list, the newest first */
+    uint64_t segments_added;  /* number of segments that it ever had */
+    struct order_node *whole; /* plain segments that are one free block, the newest first */
+    uint32_t arena, hint;     /* segments of a mapped heap, 0 = not reserved yet */
+    uint32_t busy;            /* driver calls in progress that will return to this heap */
     uint32_t stream_count;
     /* The driver gave no address range, so the mapped heap serves nothing. It asks again after
      * `range_wait` more requests, 0 = never: the device has no VMM. */

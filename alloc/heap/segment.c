@@ -32,6 +32,7 @@ int segment_add(
         return -ENOMEM;
     *segment = *like;
     segment->heap = heap;
+    segment->place.number = ++heap->segments_added;
     r = starts_init(&segment->starts, segment->size);
     if (r != 0)
         goto put_segment;

@@ -12,9 +12,19 @@
 
 #include "alloc/heap/records.h"
 
+#include <stddef.h>
+
 static inline struct segment *segment_at(const struct pool *pool, uint32_t index)
 {
     return (struct segment *)(void *)pool->segments.span.base + index;
+}
+
+/* The number of the segment with this place in heap.whole. */
+static inline uint32_t segment_number(const struct pool *pool, const struct order_node *place)
+{
+    const char *at = (const char *)place - offsetof(struct segment, place);
+
+    return (uint32_t)((size_t)(at - pool->segments.span.base) / sizeof(struct segment));
 }
 
 /* Adds memory of the driver, as one BUSY block over all of it (PLAIN), or as a range without

@@ -247,17 +247,17 @@ static uint64_t give_segment(struct pool *pool, struct heap *heap, uint32_t numb
 static uint32_t find_segment(
         struct pool *pool, struct heap *heap, uint64_t most, bool sealed) POOL_LOCKED
 {
-    uint32_t number;
+    const struct order_node *at;
 
     freecache_settle(pool, heap);
-    for (number = heap->segments; number; number = segment_at(pool, number)->next) {
-        const struct segment *segment = segment_at(pool, number);
+    for (at = order_below(heap->whole, UINT64_MAX); at; at = order_below(heap->whole, at->number)) {
+        uint32_t number = segment_number(pool, at);
 
-        if (trim_is_free(pool, segment) && segment->raw_size <= most
-                && (!sealed || segment->sealed))
-            break;
+        if (segment_at(pool, number)->raw_size <= most
+                && (!sealed || segment_at(pool, number)->sealed))
+            return number;
     }
-    return number;
+    return 0;
 }
 
 static uint64_t segment_one(struct pool *pool, struct heap *heap, uint64_t most, bool sealed)
@@ -342,6 +342,8 @@ static uint32_t next_arena(
 {
     uint32_t number = after ? segment_at(pool, after)->next : heap->segments;
 
+    if (heap->kind == HEAP_PLAIN)
+        return 0;
     while (number && segment_at(pool, number)->kind != SEGMENT_ARENA)
         number = segment_at(pool, number)->next;
     return number;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: freecache.c heap.c
+# covers: freecache.c heap.c trim.c order.c
 """What a decision of the pool costs by what there is: instructions of a pair of free and allocation in the pool alone (cost_pool.c),
-for more and more streams. The argument names the table. At most so many times what the first row of the table costs;
+for more and more streams, or live blocks. The argument names the table. At most so many times what the first row of the table costs;
 unoptimised builds have no limit. Exit 0, 1, or 77 with the reason."""
 import pathlib
 import re
@@ -19,6 +19,7 @@ PROGRAM = BUILD / "tests" / "bench" / "cost_pool"
 TABLES = {
     # From some hundred streams on, a request finds no block of its own stream: it asks others, which takes calls of the driver.
     "streams": (14, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
+    "plain": (2, [("sync", "mixed", live, 1, 1000, 0) for live in (100, 1000, 10000, 50000)]),
 }
 
 

@@ -207,8 +207,10 @@ static void put(devptr_t ptr, uint64_t stream)
 
 static void make_pairs(uint64_t pairs)
 {
+    const uint64_t among = live ? live : 1;
+
     for (uint64_t i = 0; i < pairs; i++) {
-        struct held *at = &held[next_random() % live];
+        struct held *at = &held[next_random() % among];
 
         put(at->ptr, at->stream);
         at->stream = 1 + i % streams;
