@@ -12,7 +12,7 @@ _Static_assert(POOL_ORDER_MAX == 1 + 2 * FENCE_SET_MAX, "a stream and two of its
 
 static void order_add(struct pool_order *order, const struct stream *stream, uint64_t point)
 {
-    if (point <= stream->timeline.passed)
+    if (point <= max_of(stream->timeline.passed, stream->since))
         return;
     order->upto[order->count].stream = stream->index;
     order->upto[order->count].born = stream->born;

@@ -8,6 +8,7 @@
 #include "alloc/heap/pin.h"
 #include "alloc/heap/records.h"
 #include "alloc/heap/segment.h"
+#include "alloc/heap/streams.h"
 #include "alloc/heap/swapset.h"
 #include "alloc/heap/tally.h"
 #include "alloc/storage/reclaim.h"
@@ -42,8 +43,7 @@ static void stream_gone(struct pool *pool, uint64_t stream_key, bool may_record)
         (void)table_remove(&pool->stream_of, table_find(&pool->stream_of, stream_key));
         pool->last_stream = NULL;
         pool->last_class = NULL;
-        stream->gone = true;
-        pool->streams_gone++;
+        streams_leave(pool, stream);
         heap_forget_streams(pool);
     }
     lock_drop(&pool->lock);

@@ -242,7 +242,7 @@ static void count_storage(
 }
 
 /* Is the segment in heap.whole exactly if it should be? */
-static bool is_placed(const struct pool *pool, const struct segment *segment) POOL_LOCKED
+static bool census_is_placed(const struct pool *pool, const struct segment *segment) POOL_LOCKED
 {
     const struct block *block = block_at(pool, segment->first);
     bool is_whole = segment->kind == SEGMENT_PLAIN && block->state == BLOCK_FREE
@@ -276,7 +276,7 @@ static const char *check_segment(
         return "tenants are miscounted";
     if (segment->top && granule_segment(&pool->granules, at - 1) != number)
         return "a segment cannot be looked up";
-    if (!is_placed(pool, segment))
+    if (!census_is_placed(pool, segment))
         return "the list of free segments is broken";
     count_storage(pool, segment, count);
     return NULL;
@@ -338,6 +338,8 @@ static const char *check_fits(const struct heap *heap, const struct count *count
         if (bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0)
             return "an index of a stream is broken";
         blocks += heap_class_count(at);
+        if ((heap_class_count(at) || at->vacated) && !at->is_filled)
+            return "a stream's free blocks are not listed";
     }
     return blocks != count->free_blocks ? "free blocks are missing from their index" : NULL;
 }

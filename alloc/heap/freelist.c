@@ -55,6 +55,8 @@ static void freelist_insert(struct pool *pool, uint32_t index) POOL_LOCKED
     struct segment *segment = block_segment(pool, block);
 
     bestfit_insert(fit_of(pool, block), index);
+    if (block->stream && !segment->sealed)
+        heap_fill(heap_class(segment->heap, block->stream));
     if (is_whole(segment, &block->node))
         order_insert(&segment->heap->whole, &segment->place);
 }

@@ -4,8 +4,9 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/mutation.h"
 #include "alloc/heap/alias.h"
-#include "alloc/heap/stream_wait.h"
 #include "alloc/heap/streams.h"
+
+#include <stddef.h>
 
 static struct heap *new_heap(
         struct pool *pool, enum heap_kind kind, uint64_t owner, int device) POOL_LOCKED
@@ -16,6 +17,7 @@ static struct heap *new_heap(
         return NULL;
     heap->kind = kind;
     heap->owner = owner;
+    heap->number = ++pool->heaps_made;
     heap->device = &pool->devices[device];
     if (device >= pool->devices_top)
         pool->devices_top = device + 1;
@@ -128,7 +130,13 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     at->key = at->timeline_of->key;
     at->heap = heap;
     at->asked = heap->allocs;
+    at->place.number = ++heap->classes_made;
+    at->beside.number = heap->number;
+    order_insert(&at->timeline_of->classes, &at->beside);
     at->next = heap->streams;
+    at->link = &heap->streams;
+    if (at->next)
+        at->next->link = &at->next;
     bestfit_init(&at->fit, &pool->blocks);
     bestfit_init(&at->fragments, &pool->blocks);
     heap->streams = at;
@@ -159,45 +167,121 @@ void heap_empty_slots(struct freecache *cache)
     cache->used = 0;
 }
 
-static void drop_heap_stream(struct pool *pool, struct heap *heap, uint32_t stream) POOL_LOCKED
+static struct heap_stream *class_of_place(struct order_node *place, size_t offset)
 {
-    pool->last_class = NULL;
-    for (struct heap_stream **link = &heap->streams; *link; link = &(*link)->next) {
-        struct heap_stream *at = *link;
-
-        if (at->stream != stream)
-            continue;
-        *link = at->next;
-        (void)table_remove(&heap->class_of, table_find(&heap->class_of, stream));
-        heap_empty_slots(&at->recent);
-        meta_put(at, sizeof(*at));
-        return; /* stream_count stays: it counts every stream the heap ever had */
-    }
+    return place ? (struct heap_stream *)(void *)((char *)place - offset) : NULL;
 }
 
-static void forget_stream(struct pool *pool, uint32_t index) POOL_LOCKED
+struct heap_stream *heap_next_of_stream(
+        const struct stream *stream, const struct heap_stream *after)
 {
-    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
-        drop_heap_stream(pool, heap, index);
-    stream_wait_forget(pool, index);
-    streams_at(pool, index)->index = 0;
+    uint64_t number = after ? after->beside.number : UINT64_MAX;
+
+    return class_of_place(
+            order_below(stream->classes, number), offsetof(struct heap_stream, beside));
+}
+
+struct heap_stream *heap_next_filled(struct heap *heap, const struct heap_stream *after)
+{
+    uint64_t number = after ? after->place.number : UINT64_MAX;
+    struct heap_stream *at;
+
+    while ((at = class_of_place(
+                    order_below(heap->filled, number), offsetof(struct heap_stream, place)))
+            && !heap_class_count(at) && !at->vacated) {
+        order_remove(&heap->filled, &at->place);
+        at->is_filled = false;
+    }
+    return at;
+}
+
+struct heap_stream *heap_next_of_set(const struct heap *heap, const struct fence_set *set,
+        uint32_t also, const struct heap_stream *after)
+{
+    struct heap_stream *best = NULL;
+
+    for (uint32_t i = 0; i <= set->count; i++) {
+        struct heap_stream *at = heap_class(heap, i < set->count ? set->stream[i] : also);
+
+        if (at && (!after || at->place.number < after->place.number)
+                && (!best || at->place.number > best->place.number))
+            best = at;
+    }
+    return best;
+}
+
+static void heap_move(struct heap_stream *class)
+{
+    struct heap *heap = class->heap;
+
+    if (class->moved_link)
+        return;
+    class->next_moved = heap->moved;
+    class->moved_link = &heap->moved;
+    if (class->next_moved)
+        class->next_moved->moved_link = &class->next_moved;
+    heap->moved = class;
+}
+
+void heap_note_passed(struct stream *stream)
+{
+    for (struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
+            at = heap_next_of_stream(stream, at))
+        heap_move(at);
+}
+
+void heap_unmove(struct heap_stream *class)
+{
+    if (!class->moved_link)
+        return;
+    *class->moved_link = class->next_moved;
+    if (class->next_moved)
+        class->next_moved->moved_link = class->moved_link;
+    class->moved_link = NULL;
+}
+
+/* heap.stream_count stays: it counts every stream the heap ever had. */
+static void drop_class(struct pool *pool, struct heap_stream *class) POOL_LOCKED
+{
+    struct heap *heap = class->heap;
+
+    pool->last_class = NULL;
+    *class->link = class->next;
+    if (class->next)
+        class->next->link = class->link;
+    (void)table_remove(&heap->class_of, table_find(&heap->class_of, class->stream));
+    order_remove(&class->timeline_of->classes, &class->beside);
+    if (class->is_filled)
+        order_remove(&heap->filled, &class->place);
+    heap_unmove(class);
+    heap_empty_slots(&class->recent);
+    meta_put(class, sizeof(*class));
+}
+
+static void forget_stream(struct pool *pool, struct stream *stream) POOL_LOCKED
+{
+    uint32_t index = stream->index;
+
+    while (stream->classes)
+        drop_class(pool, heap_next_of_stream(stream, NULL));
+    order_remove(&pool->gone, &stream->leaving);
+    pool->points_given = max_of(pool->points_given, max_of(stream->timeline.given, stream->newest));
+    stream->since = UINT64_MAX;
+    stream->index = 0;
     slab_put(&pool->streams, index);
     pool->streams_gone--;
 }
 
-/* records to check per call, round robin: at least as many are forgotten as are created */
-#define FORGET_STEPS 256
+/* destroyed streams to check per call, in turn: more are forgotten than are created */
+#define FORGET_STEPS 8
 
 void heap_forget_streams(struct pool *pool)
 {
-    uint32_t top = pool->streams.top;
+    for (uint32_t i = 0; i < FORGET_STEPS && pool->gone; i++) {
+        struct stream *stream = streams_next_gone(pool, &pool->forgot_at);
 
-    for (uint32_t i = 1; i < top && i <= FORGET_STEPS && pool->streams_gone; i++) {
-        uint32_t index = pool->forgot_at = pool->forgot_at + 1 < top ? pool->forgot_at + 1 : 1;
-        const struct stream *stream = streams_at(pool, index);
-
-        if (stream->index == index && stream->gone && !stream->refs && !stream->timeline.first)
-            forget_stream(pool, index);
+        if (!stream->refs && !stream->timeline.first)
+            forget_stream(pool, stream);
     }
 }
 
@@ -214,12 +298,8 @@ void heap_free(struct pool *pool, struct heap *heap)
     pool->counters.frees += heap->frees;
     pool->counters.misses += heap->misses;
     pool->last_class = NULL;
-    while (heap->streams) {
-        struct heap_stream *at = heap->streams;
-
-        heap->streams = at->next;
-        meta_put(at, sizeof(*at));
-    }
+    while (heap->streams)
+        drop_class(pool, heap->streams);
     table_clear(&heap->class_of);
     free_shelves(&heap->shelves);
     free_shelves(&heap->spares);

@@ -86,6 +86,10 @@ static inline bool heap_class_is_idle(const struct heap_stream *class)
     return class->heap->allocs - class->asked > heap_turn(class->heap);
 }
 
+/* The class of the next older heap that a stream has one in; `after` NULL: of the newest. */
+struct heap_stream *heap_next_of_stream(
+        const struct stream *stream, const struct heap_stream *after);
+
 /* Creates the class of a stream in this heap, so that blocks can have it; NULL or false: no
  * memory. */
 struct heap_stream *heap_new_class(
@@ -95,6 +99,28 @@ static inline bool heap_prepare_class(
 {
     return heap_class(heap, stream) || heap_new_class(pool, heap, stream);
 }
+
+/* The class gets a free block in an index, or a vacated slot. */
+static inline void heap_fill(struct heap_stream *class)
+{
+    if (class->is_filled)
+        return;
+    class->is_filled = true;
+    order_insert(&class->heap->filled, &class->place);
+}
+
+/* The next older class with free blocks or vacated slots; `after` NULL: the newest one. NULL: it
+ * was the last. */
+struct heap_stream *heap_next_filled(struct heap *heap, const struct heap_stream *after);
+
+/* The same for the classes of the streams in a set, and of another stream (0: none). */
+struct heap_stream *heap_next_of_set(const struct heap *heap, const struct fence_set *set,
+        uint32_t also, const struct heap_stream *after);
+
+/* The stream has passed a point: its classes have to be swept. */
+void heap_note_passed(struct stream *stream);
+/* The class was swept. */
+void heap_unmove(struct heap_stream *class);
 
 /* These slots of a class, a bit each, may have recent blocks from now on; none has any. */
 void heap_use_slots(struct heap *heap, struct freecache *cache, uint64_t slots);

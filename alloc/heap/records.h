@@ -153,12 +153,16 @@ struct freecache {
 
 /* Free blocks of one stream in one heap. */
 struct heap_stream {
-    struct heap_stream *next;
+    struct heap_stream *next, **link; /* in heap.streams, and what points there */
+    /* in heap.moved, and what points there; NULL: not in it */
+    struct heap_stream *next_moved, **moved_link;
+    struct order_node place;  /* in heap.filled, if is_filled */
+    bool is_filled;           /* it may have free blocks in an index, or `vacated` slots */
+    struct order_node beside; /* in stream.classes, by heap */
     uint32_t stream;
     uint64_t key; /* the stream's */
     struct stream *timeline_of;
     struct heap *heap;
-    uint64_t swept; /* blocks up to this point were made idle */
     uint64_t asked; /* heap.allocs at the stream's last request served by best fit */
     /* do not rescan blocks up to this point for other streams (stream_take.h) */
     uint64_t adopted;
@@ -248,6 +252,7 @@ struct heap {
     /* fixed at creation */
     enum heap_kind kind;
     uint64_t owner;
+    uint64_t number; /* of all heaps ever made */
     struct device *device;
     /* guarded by the pool's lock: */
     struct heap *next;  /* in pool->heaps, or in pool->leaving */
@@ -277,6 +282,10 @@ struct heap {
     uint32_t large;              /* the large block that is held, 0 = none */
     struct heap_stream *streams; /* list, the newest first, */
     struct table class_of;       /* and by the stream's index */
+    uint64_t classes_made;       /* number of classes that it ever had */
+    struct order_node *filled;   /* the filled ones, the newest first */
+    /* list: those whose streams have passed a point since the last sweep (reclaim.c) */
+    struct heap_stream *moved;
     /* `allocs` and `frees` at the last event that handed blocks over (stream_take.h) */
     uint64_t handed;
     uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */
@@ -323,6 +332,10 @@ struct stream {
     uint32_t refs;   /* LIVE and FREE blocks that name it */
     uint64_t newest; /* the greatest point that a block needs of it */
     uint64_t born;   /* unique over all streams */
+    /* numbers up to this one are of earlier streams with this record; all are if it has none */
+    uint64_t since;
+    struct order_node *classes; /* its classes, the newest heap's first */
+    struct order_node leaving;  /* in pool.gone, if `gone`; by `born` */
     /* the point after the last call that may wait for the host (stall.h), 0 = it has passed;
      * counted in refs */
     uint64_t stalled;
@@ -431,19 +444,21 @@ struct pool {
     struct table stream_of; /* by identity */
     struct stream *last_stream;
     struct heap_stream *last_class; /* last one used by the short forms; NULL = none */
-    uint32_t streams_gone;          /* destroyed and not yet forgotten */
-    uint32_t gone_at;               /* the destroyed stream whose fences were queried last */
-    uint32_t forgot_at;             /* the record that heap_forget_streams checked last */
-    uint64_t streams_born;
+    struct order_node *gone;        /* streams destroyed and not yet forgotten, the newest first */
+    uint64_t gone_at;               /* `born` of the one whose fences were queried last, */
+    uint64_t forgot_at;             /* and of the one that heap_forget_streams checked last */
+    uint64_t streams_born, heaps_made;
+    uint64_t points_given; /* no forgotten stream has given a greater number */
+    uint32_t streams_gone; /* their number */
     /* number of contexts that have ended: memory of a growth during that time is not kept */
     uint32_t contexts_gone;
     struct device devices[POOL_DEVICES_MAX];
     int devices_top; /* no device from this number on has had a heap */
+    bool unrecorded; /* numbers need only rise within a stream */
     struct grace *grace_first, *grace_last;
     struct fence_chain removals; /* hinted blocks that wait for a driver call about their storage */
     struct fence_chain vacant;   /* slots ready to be unmapped (vacate.h) */
     struct table pins;           /* by block index: pin.c */
-    bool unrecorded;             /* numbers need only rise within a stream */
     struct news *news_first, *news_last;
     struct rule_due *due; /* per rule */
     struct table matched; /* expect.c */

@@ -27,7 +27,9 @@ static void stream_wait_drop(struct fence_set *set, uint32_t at)
 static void drop_passed(const struct pool *pool, struct fence_set *set) POOL_LOCKED
 {
     for (uint32_t at = set->count; at-- > 0;) {
-        if (set->point[at] <= streams_at(pool, set->stream[at])->timeline.passed)
+        const struct stream *other = streams_at(pool, set->stream[at]);
+
+        if (set->point[at] <= max_of(other->timeline.passed, other->since))
             stream_wait_drop(set, at);
     }
 }
@@ -75,20 +77,13 @@ uint64_t stream_wait_told(const struct pool *pool, uint32_t stream, uint32_t oth
     return stream_wait_upto(&streams_at(pool, stream)->told, other);
 }
 
-static void stream_wait_forget_in(struct fence_set *set, uint32_t other)
+const struct fence_set *stream_wait_set(const struct pool *pool, uint32_t stream)
 {
-    uint32_t at = stream_wait_place_of(set, other);
+    struct fence_set *told = &streams_at(pool, stream)->told;
 
-    if (at < set->count)
-        stream_wait_drop(set, at);
-}
-
-void stream_wait_forget(struct pool *pool, uint32_t other)
-{
-    streams_at(pool, other)->behind.count = 0;
-    streams_at(pool, other)->told.count = 0;
-    for (uint32_t i = 1; i < pool->streams.top; i++) {
-        stream_wait_forget_in(&streams_at(pool, i)->behind, other);
-        stream_wait_forget_in(&streams_at(pool, i)->told, other);
+    for (uint32_t at = told->count; at-- > 0;) {
+        if (told->point[at] <= streams_at(pool, told->stream[at])->since)
+            stream_wait_drop(told, at);
     }
+    return told;
 }

@@ -44,7 +44,7 @@ uint64_t stream_wait_upto(const struct fence_set *set, uint32_t other);
 /* The same by waits of the program; 0 = none. */
 uint64_t stream_wait_told(const struct pool *pool, uint32_t stream, uint32_t other) POOL_LOCKED;
 
-/* Forgets a stream whose record is about to be reused for another one. */
-void stream_wait_forget(struct pool *pool, uint32_t other) POOL_LOCKED;
+/* The streams that the program has made this one wait for, without those that are forgotten. */
+const struct fence_set *stream_wait_set(const struct pool *pool, uint32_t stream) POOL_LOCKED;
 
 #endif

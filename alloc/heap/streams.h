@@ -11,6 +11,8 @@
 
 #include "alloc/heap/records.h"
 
+#include <stddef.h>
+
 static inline struct stream *streams_at(const struct pool *pool, uint32_t index)
 {
     return (struct stream *)(void *)pool->streams.span.base + index;
@@ -37,6 +39,17 @@ static inline uint32_t streams_find(struct pool *pool, uint64_t key) POOL_LOCKED
         pool->last_stream = stream;
     return stream ? stream->index : 0;
 }
+
+static inline struct stream *streams_of_timeline(struct fence_timeline *timeline)
+{
+    return (struct stream *)(void *)((char *)timeline - offsetof(struct stream, timeline));
+}
+
+/* The stream was destroyed. */
+void streams_leave(struct pool *pool, struct stream *stream) POOL_LOCKED;
+
+/* The destroyed stream after the one that was born then, in turn; there is one. Sets *io_at. */
+struct stream *streams_next_gone(const struct pool *pool, uint64_t *io_at) POOL_LOCKED;
 
 /* Marks that the stream may wait for the host up to a point that is taken now. */
 static inline void streams_stall(struct pool *pool, struct stream *stream) POOL_LOCKED

@@ -63,6 +63,7 @@ struct fence_timeline {
     uint64_t passed;   /* all numbers up to this one have passed */
     uint32_t marks;    /* waiting marks, */
     uint64_t bytes;    /* and bytes that wait for them */
+    bool is_streams;   /* it is that of a stream */
     bool stalled;      /* a wait timed out, and nothing of the timeline has passed since */
 };
 

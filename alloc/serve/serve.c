@@ -9,6 +9,7 @@
 #include "alloc/heap/freelist.h"
 #include "alloc/heap/heap.h"
 #include "alloc/heap/pin.h"
+#include "alloc/heap/stream_wait.h"
 #include "alloc/heap/streams.h"
 #include "alloc/heap/tally.h"
 #include "alloc/serve/stall.h"
@@ -275,7 +276,7 @@ static int wait_for_set(
 static const struct fence_set *told_of(
         const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
-    const struct fence_set *told = &streams_at(pool, serve->stream)->told;
+    const struct fence_set *told = stream_wait_set(pool, serve->stream);
 
     return serve->stream && serve->heap->attrs.reuse_follow && told->count ? told : NULL;
 }

@@ -139,6 +139,7 @@ static void retire_chain(struct pool *pool, uint32_t index) POOL_LOCKED
 static bool reclaim_pass(struct pool *pool, struct fence_timeline *timeline, uint64_t number,
         struct puts *puts) POOL_LOCKED
 {
+    uint64_t passed = timeline->passed;
     struct fence_mark *mark;
 
     while (puts->count < PUTS_MAX - 1 && (mark = fence_pass(timeline, number)) != NULL) {
@@ -146,6 +147,8 @@ static bool reclaim_pass(struct pool *pool, struct fence_timeline *timeline, uin
         retire_chain(pool, mark->chain.head);
         unuse(mark, puts);
     }
+    if (timeline->is_streams && timeline->passed > passed)
+        heap_note_passed(streams_of_timeline(timeline));
     return puts->count >= PUTS_MAX - 1;
 }
 
@@ -1281,24 +1284,23 @@ static void lose_in_fit(
 }
 
 static void lose_in_heap(
-        struct pool *pool, struct heap *heap, const struct stream *stream) POOL_LOCKED
+        struct pool *pool, const struct heap_stream *class, const struct stream *stream) POOL_LOCKED
 {
+    struct heap *heap = class->heap;
+
     freecache_settle(pool, heap);
     vacate_lose(pool, heap, stream, stream->timeline.recorded, &heap->device->open);
-    for (struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (at->stream != stream->index)
-            continue;
-        lose_in_fit(pool, &at->fit, stream);
-        lose_in_fit(pool, &at->fragments, stream);
-    }
+    lose_in_fit(pool, &class->fit, stream);
+    lose_in_fit(pool, &class->fragments, stream);
 }
 
 void reclaim_lose_stream(struct pool *pool, uint32_t index)
 {
     struct stream *stream = streams_at(pool, index);
 
-    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
-        lose_in_heap(pool, heap, stream);
+    for (const struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
+            at = heap_next_of_stream(stream, at))
+        lose_in_heap(pool, at, stream);
     stream->newest = stream->timeline.recorded;
 }
 
@@ -1317,13 +1319,13 @@ void reclaim_passed(struct pool *pool, uint32_t index, uint64_t born, uint64_t p
     } while (more);
 }
 
-/* Streams take turns: a query begins after the last queried stream, so that each gets its turn
- * within as many queries as there are streams, independent of the others. */
-static const struct heap_stream *next_turn(const struct heap *heap)
+/* Streams with free blocks take turns: a query begins after the last queried stream, so that each
+ * gets its turn within as many queries as there are streams, independent of the others. */
+static const struct heap_stream *next_turn(struct heap *heap, const struct heap_stream *last)
 {
-    const struct heap_stream *at = heap_class(heap, heap->looked_at);
+    const struct heap_stream *at = heap_next_filled(heap, last);
 
-    return at && at->next ? at->next : heap->streams;
+    return at ? at : heap_next_filled(heap, NULL);
 }
 
 /* Lists the streams other than `but` that have free blocks here, or (`vacated`) slots to be
@@ -1336,13 +1338,13 @@ static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but,
     uint32_t count = 0;
 
     freecache_settle(pool, heap);
-    at = first = next_turn(heap);
+    at = first = next_turn(heap, heap_class(heap, heap->looked_at));
     while (at && count < STREAMS_LOOK) {
         if (at->stream != but && (heap_class_count(at) > 0 || (vacated && at->vacated > 0))) {
             streams_at(pool, at->stream)->refs++;
             list[count++] = at->stream;
         }
-        at = at->next ? at->next : heap->streams;
+        at = next_turn(heap, at);
         if (at == first)
             break;
     }
@@ -1398,12 +1400,10 @@ static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
     bool vacated = false;
 
     freecache_settle(pool, heap);
-    for (struct heap_stream *at = heap->streams; at; at = at->next) {
-        uint64_t passed = at->timeline_of->timeline.passed;
+    while (heap->moved) {
+        struct heap_stream *at = heap->moved;
 
-        if (at->swept == passed)
-            continue;
-        at->swept = passed;
+        heap_unmove(at);
         sweep_fit(pool, at, &at->fit);
         sweep_fit(pool, at, &at->fragments);
         vacated |= at->vacated > 0;
@@ -1468,39 +1468,35 @@ static int look_at_streams(
 
 /* destroyed streams that keep their records, so that other streams can wait for them */
 #define GONE_STAY  16
-#define GONE_LOOKS 4  /* destroyed streams that are queried when a stream is destroyed */
-#define GONE_STEPS 64 /* records that are checked for that */
+#define GONE_LOOKS 4 /* destroyed streams that are queried when a stream is destroyed */
 
-/* The next destroyed stream, held; 0 = none nearby. */
-static uint32_t next_gone(struct pool *pool) POOL_LOCKED
+/* Its free blocks become idle if their points have passed. */
+static void sweep_stream(struct pool *pool, const struct stream *stream) POOL_LOCKED
 {
-    for (uint32_t i = 0; i < GONE_STEPS && pool->streams_gone; i++) {
-        struct stream *stream;
-
-        pool->gone_at = pool->gone_at + 1 < pool->streams.top ? pool->gone_at + 1 : 1;
-        stream = streams_at(pool, pool->gone_at);
-        if (stream->index == pool->gone_at && stream->gone) {
-            stream->refs++;
-            return pool->gone_at;
-        }
+    for (const struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
+            at = heap_next_of_stream(stream, at)) {
+        if (!at->heap->dropped)
+            sweep(pool, at->heap);
     }
-    return 0;
 }
 
 static bool ask_gone(struct pool *pool)
 {
-    uint32_t index;
+    struct stream *stream;
 
     lock_take(&pool->lock);
-    index = next_gone(pool);
+    stream = pool->gone ? streams_next_gone(pool, &pool->gone_at) : NULL;
+    if (stream)
+        stream->refs++; /* keeps the record meanwhile */
     lock_drop(&pool->lock);
-    if (!index)
+    if (!stream)
         return false;
-    while (reclaim_ask(pool, NULL, &streams_at(pool, index)->timeline, 0, NULL) == 0)
+    while (reclaim_ask(pool, NULL, &stream->timeline, 0, NULL) == 0)
         ;
     lock_take(&pool->lock);
-    streams_look(pool, streams_at(pool, index));
-    streams_at(pool, index)->refs--;
+    streams_look(pool, stream);
+    stream->refs--;
+    sweep_stream(pool, stream);
     lock_drop(&pool->lock);
     return true;
 }
@@ -1521,15 +1517,11 @@ static void lump_fit(
     }
 }
 
-static void lump_in_heap(struct pool *pool, struct heap *heap, const struct stream *stream,
-        struct fence_chain *chain) POOL_LOCKED
+static void lump_in_heap(struct pool *pool, const struct heap_stream *class,
+        const struct stream *stream, struct fence_chain *chain) POOL_LOCKED
 {
-    const struct heap_stream *class = heap_class(heap, stream->index);
-
-    if (!class)
-        return;
-    freecache_settle(pool, heap);
-    vacate_lose(pool, heap, stream, 0, chain);
+    freecache_settle(pool, class->heap);
+    vacate_lose(pool, class->heap, stream, 0, chain);
     lump_fit(pool, &class->fit, chain);
     lump_fit(pool, &class->fragments, chain);
 }
@@ -1578,8 +1570,9 @@ void reclaim_lump(struct pool *pool, uint32_t index)
     lock_take(&pool->lock);
     if (stream->index == index && stream->gone && !stream->stalled && pool->streams_gone > GONE_STAY
             && !POOL_IS_WITHOUT(GONE) && (mark = last_mark(stream)) != NULL) {
-        for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap))
-            lump_in_heap(pool, heap, stream, &chain);
+        for (const struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
+                at = heap_next_of_stream(stream, at))
+            lump_in_heap(pool, at, stream, &chain);
         stream->newest = 0;
         if (chain.head)
             lump(pool, stream, mark, chain);
@@ -1595,10 +1588,6 @@ void reclaim_gone_streams(struct pool *pool)
     for (int i = 0; i < GONE_LOOKS && !POOL_IS_WITHOUT(GONE) && ask_gone(pool); i++)
         ;
     lock_take(&pool->lock);
-    for (struct heap *heap = heap_any(pool, NULL); heap; heap = heap_any(pool, heap)) {
-        if (heap->streams && !heap->dropped)
-            sweep(pool, heap);
-    }
     heap_forget_streams(pool);
     lock_drop(&pool->lock);
 }

@@ -115,10 +115,19 @@ static void try_blocks(struct search *search, const struct bestfit *fit)
     }
 }
 
+/* The next class whose blocks may be used. */
+static const struct heap_stream *runs_next_class(
+        const struct search *search, struct heap *heap, const struct heap_stream *after)
+{
+    return search->told ? heap_next_of_set(heap, search->told, search->want->stream, after)
+                        : heap_next_filled(heap, after);
+}
+
 int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enum runs_whose whose,
         uint32_t *ret_first, uint32_t *ret_last)
 {
     static const struct fence_set none;
+    const struct heap_stream *at = NULL;
     struct search search = {pool, want, {.bytes = UINT64_MAX}, RUNS_LOOKS, NULL};
 
     if (whose == RUNS_OWN && heap->stream_count < 2)
@@ -126,9 +135,7 @@ int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enu
     if (whose != RUNS_ANY)
         search.told = whose == RUNS_OWN ? &none : &streams_at(pool, want->stream)->told;
     freecache_settle(pool, heap);
-    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
-        if (!upto(&search, at->stream))
-            continue;
+    while ((at = runs_next_class(&search, heap, at)) != NULL) {
         try_blocks(&search, &at->fit);
         try_blocks(&search, &at->fragments);
     }

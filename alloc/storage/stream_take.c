@@ -111,9 +111,11 @@ static void count_turn(struct pool *pool, struct heap_stream *class, uint32_t to
 
 static void stream_take_hand_over(struct pool *pool, struct heap *heap, uint32_t to) POOL_LOCKED
 {
+    const struct fence_set *told = stream_wait_set(pool, to);
     uint64_t now = heap->allocs + heap->frees;
 
-    for (struct heap_stream *at = heap->streams; at; at = at->next) {
+    for (struct heap_stream *at = heap_next_of_set(heap, told, 0, NULL); at;
+            at = heap_next_of_set(heap, told, 0, at)) {
         uint64_t upto = stream_wait_told(pool, to, at->stream);
 
         if (upto <= at->followed)
@@ -137,9 +139,14 @@ static void stream_take_hand_over(struct pool *pool, struct heap *heap, uint32_t
 
 void stream_take_handed(struct pool *pool, uint32_t to)
 {
-    for (struct heap *heap = pool->heaps; heap; heap = heap->next) {
-        if (heap->stream_count > 1 && heap->attrs.reuse_follow && heap_class(heap, to))
-            stream_take_hand_over(pool, heap, to);
+    const struct stream *stream = streams_at(pool, to);
+
+    for (struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
+            at = heap_next_of_stream(stream, at)) {
+        const struct heap *heap = at->heap;
+
+        if (!heap->leaving && heap->stream_count > 1 && heap->attrs.reuse_follow)
+            stream_take_hand_over(pool, at->heap, to);
     }
 }
 
@@ -164,7 +171,8 @@ static const struct heap_stream *largest_of_others(
     uint64_t most = 0;
 
     freecache_settle(pool, heap);
-    for (const struct heap_stream *at = heap->streams; at; at = at->next) {
+    for (const struct heap_stream *at = heap_next_filled(heap, NULL); at;
+            at = heap_next_filled(heap, at)) {
         uint64_t bytes = at->fit.bytes + at->fragments.bytes;
 
         if (at->stream == to || bytes <= most)

@@ -47,6 +47,7 @@ static void wait_for_point(struct pool *pool, struct heap *heap, uint32_t index)
         block_name_stream(pool, block, 0);
         vacate_ready(pool, index);
     } else {
+        heap_fill(heap_class(heap, block->stream));
         heap_class(heap, block->stream)->vacated++;
         block_chain(pool, &heap->vacated, index);
     }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: freecache.c heap.c trim.c order.c
+# covers: freecache.c heap.c trim.c order.c reclaim.c stream_wait.c
 """What a decision of the pool costs by what there is: instructions of a pair of free and allocation in the pool alone (cost_pool.c),
-for more and more streams, or live blocks. The argument names the table. At most so many times what the first row of the table costs;
+for more and more streams, live blocks, or streams that have come and gone. The argument names the table. At most so many times what the first row of the table costs;
 unoptimised builds have no limit. Exit 0, 1, or 77 with the reason."""
 import pathlib
 import re
@@ -14,13 +14,18 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "regress")]
 import callgrind # pylint: disable=wrong-import-position
 from regresskit import BUILD, check, failures, skip # pylint: disable=wrong-import-position
 
+NEVER = 10**9
 PROGRAM = BUILD / "tests" / "bench" / "cost_pool"
 # table: how often the first row at most, and the rows: arguments of cost_pool.c
 TABLES = {
     # From some hundred streams on, a request finds no block of its own stream: it asks others, which takes calls of the driver.
     "streams": (14, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
     "plain": (2, [("sync", "mixed", live, 1, 1000, 0) for live in (100, 1000, 10000, 50000)]),
+    # Each of the pairs asks for some fences of destroyed streams. The device never has done anything: what is freed waits.
+    "gone": (3, [("gone", "same", 2 * streams + 2000, streams, 300, NEVER) for streams in (1, 100, 1000, 10000)]),
+    "forgotten": (1.1, [("gone", "same", before, 100, 300, 0) for before in (1000, 5000, 20000)]),
 }
+SLACK = 1 << 20 # bytes of the host that a table's rows may differ by if it is about as many streams, blocks and fences
 
 
 def is_optimised():
@@ -35,7 +40,7 @@ def main():
         skip("not built")
     if why:
         skip(why)
-    first = None
+    first = hosts = None
     print(f"{'arguments':40}{'instructions':>14}{'calls':>10}  a pair")
     for row in rows:
         path = pathlib.Path("callgrind.out").absolute()
@@ -43,6 +48,9 @@ def main():
         pairs = row[4]
         each = sum(own.values()) / pairs
         first = first or each
+        host = int(re.search(r"host bytes (\d+)", out)[1])
+        hosts = hosts or host
+        check(sys.argv[1] != "forgotten" or host <= hosts + SLACK, f"{row}: {host} bytes of the host, before {hosts}")
         print(f"{' '.join(map(str, row)):40}{each:14.0f}{int(out.split()[-1]) / pairs:10.2f}")
         check(not is_optimised() or each <= most * first, f"{row}: {each:.0f} instructions, at most {most} x {first:.0f}")
     return 1 if failures else 0

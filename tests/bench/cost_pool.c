@@ -4,9 +4,13 @@
  *
  *     cost_pool sync|stream same|mixed LIVE STREAMS PAIRS LAG
  *
+ *     cost_pool gone same|mixed LIVE STREAMS PAIRS LAG
+ *
  * Each pair frees one of LIVE blocks, chosen at random, and allocates one on the next stream. The device is LAG fences behind.
- * Prints how many calls of the driver the pairs made.
+ * With `gone` each pair is on a new stream, after LIVE such streams, and the oldest of STREAMS is destroyed. Prints how many calls of
+ * the driver the pairs made, and the bytes of the host that the pool has.
  */
+#include "alloc/base/meta.h"
 #include "alloc/pool.h"
 #include "tests/bench/instrument.h"
 #include "tests/bench/nodevice.h"
@@ -141,7 +145,7 @@ static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
 
 static struct pool *pool;
 static enum api api;
-static bool is_mixed;
+static bool is_mixed, is_gone;
 static uint64_t live, streams, seed = UINT64_C(88172645463325252);
 
 struct held {
@@ -218,10 +222,38 @@ static void make_pairs(uint64_t pairs)
     }
 }
 
+static void come_and_go(uint64_t count)
+{
+    static uint64_t stream;
+
+    for (uint64_t i = 0; i < count; i++) {
+        stream++;
+        put(get(size_of(), stream), stream);
+        if (stream >= streams)
+            pool_stream_gone(pool, stream - streams + 1);
+    }
+}
+
+static void warm_up(void)
+{
+    if (is_gone) {
+        come_and_go(live);
+        return;
+    }
+    for (uint64_t i = 0; i < live; i++) {
+        held[i].stream = 1 + i % streams;
+        held[i].ptr = get(size_of(), held[i].stream);
+    }
+    make_pairs(WARM > 2 * live ? WARM : 2 * live);
+}
+
 /* callgrind.py counts what runs below it. */
 __attribute__((noinline)) static void counted(uint64_t pairs)
 {
-    make_pairs(pairs);
+    if (is_gone)
+        come_and_go(pairs);
+    else
+        make_pairs(pairs);
 }
 
 int main(int argc, char **argv)
@@ -233,6 +265,7 @@ int main(int argc, char **argv)
     if (argc != 7)
         return 2;
     api = strcmp(argv[1], "sync") == 0 ? API_SYNC : API_STREAM;
+    is_gone = strcmp(argv[1], "gone") == 0;
     is_mixed = strcmp(argv[2], "mixed") == 0;
     live = strtoull(argv[3], NULL, 10);
     streams = strtoull(argv[4], NULL, 10);
@@ -245,15 +278,12 @@ int main(int argc, char **argv)
     held = calloc(live, sizeof *held);
     if (!held)
         return 1;
-    for (uint64_t i = 0; i < live; i++) {
-        held[i].stream = 1 + i % streams;
-        held[i].ptr = get(size_of(), held[i].stream);
-    }
-    make_pairs(WARM > 2 * live ? WARM : 2 * live);
+    warm_up();
     calls = 0;
     instrument_from_here();
     counted(pairs);
-    printf("driver calls %llu\n", (unsigned long long)calls);
+    printf("host bytes %llu, driver calls %llu\n", (unsigned long long)meta_bytes(),
+            (unsigned long long)calls);
     pool_free_all(pool);
     free(held);
     return 0;

@@ -98,8 +98,7 @@ TEST(r69_streams_are_forgotten_when_they_are_gone_and_nobody_names_them)
     first = segment_at(pool, parts.segment)->first;
     block_name_stream(pool, block_at(pool, first), named);
     for (uint32_t stream = named; stream <= unnamed; stream++) { /* as pool_stream_gone has it */
-        streams_at(pool, stream)->gone = true;
-        pool->streams_gone++;
+        streams_leave(pool, streams_at(pool, stream));
         (void)table_remove(
                 &pool->stream_of, table_find(&pool->stream_of, streams_at(pool, stream)->key));
     }

@@ -67,15 +67,38 @@ TEST(a_record_that_becomes_another_streams_is_forgotten)
     uint32_t at[3];
     struct bench *b = with_streams(3, at);
     struct pool *pool = b->pool;
+    devptr_t a = bench_alloc_on(b, 512, 4);
+    uint32_t record;
 
     lock_take(&pool->lock);
-    stream_wait_note(pool, at[0], at[1], 7);
-    stream_wait_note(pool, at[0], at[2], 9);
-    stream_wait_note(pool, at[1], at[2], 9);
-    stream_wait_forget(pool, at[1]);
-    CHECK(!stream_wait_covers(pool, at[0], at[1], 1));
-    CHECK(stream_wait_covers(pool, at[0], at[2], 9));
-    CHECK(!stream_wait_covers(pool, at[1], at[2], 9));
+    record = streams_find(pool, 4);
+    while (fence_take(&streams_at(pool, record)->timeline) < 7)
+        ;
+    stream_wait_note(pool, at[0], record, 7);
+    stream_wait_tell(pool, at[1], record, 7);
+    stream_wait_tell(pool, at[1], at[2], 9);
+    stream_wait_tell(pool, record, at[2], 9);
+    CHECK(stream_wait_covers(pool, at[0], record, 7));
+    CHECK_EQ(stream_wait_set(pool, at[1])->count, 2);
+    lock_drop(&pool->lock);
+    CHECK_EQ(bench_free_on(b, a, 4), 0);
+    fake_drain(b->fake);
+    pool_stream_gone(pool, 4);
+    lock_take(&pool->lock);
+    CHECK_EQ(streams_at(pool, record)->index, 0);
+    CHECK_EQ(stream_wait_set(pool, at[1])->count, 1);
+    lock_drop(&pool->lock);
+
+    CHECK_NE(bench_alloc_on(b, 512, 5), 0);
+    lock_take(&pool->lock);
+    CHECK_EQ(streams_find(pool, 5), record);
+    CHECK(!stream_wait_covers(
+            pool, at[0], record, fence_next(&streams_at(pool, record)->timeline)));
+    CHECK(!stream_wait_covers(
+            pool, at[1], record, fence_next(&streams_at(pool, record)->timeline)));
+    CHECK(stream_wait_covers(pool, at[1], at[2], 9));
+    CHECK(!stream_wait_covers(pool, record, at[2], 9));
+    CHECK_EQ(stream_wait_set(pool, at[1])->count, 1);
     lock_drop(&pool->lock);
     bench_end(b);
 }
