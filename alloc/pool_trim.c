@@ -87,16 +87,21 @@ static void look_at_fences(struct pool *pool, struct heap *heap)
     }
 }
 
-/* Bytes that the heap holds above the limit, after fences were queried. */
-static uint64_t held_above(struct pool *pool, struct heap *heap, uint64_t keep_bytes)
+static uint64_t bytes_of(struct pool *pool, const struct heap *heap)
 {
     uint64_t held;
 
-    look_at_fences(pool, heap);
     lock_take(&pool->lock);
     held = heap->tally.reserved;
     lock_drop(&pool->lock);
-    return excess_of(held, keep_bytes);
+    return held;
+}
+
+/* Bytes that the heap holds above the limit, after fences were queried. */
+static uint64_t held_above(struct pool *pool, struct heap *heap, uint64_t keep_bytes)
+{
+    look_at_fences(pool, heap);
+    return excess_of(bytes_of(pool, heap), keep_bytes);
 }
 
 int pool_trim(struct pool *pool, enum heap_kind kind, uint64_t owner, uint64_t keep_bytes,
@@ -248,6 +253,66 @@ uint64_t pool_idle(struct pool *pool, uint64_t now_ns)
     return given;
 }
 
+static uint64_t points_of(struct pool *pool)
+{
+    uint64_t points;
+
+    lock_take(&pool->lock);
+    points = pool->counters.points;
+    lock_drop(&pool->lock);
+    return points;
+}
+
+/* Does one of these devices have an epoch that has not passed? */
+static bool has_epochs(struct pool *pool, uint64_t devices)
+{
+    bool any = false;
+
+    lock_take(&pool->lock);
+    for (int i = 0; i < pool->devices_top; i++)
+        any |= devices >> i & 1 && pool->devices[i].epochs.first;
+    lock_drop(&pool->lock);
+    return any;
+}
+
+/* Queries the fences that hold back memory of heaps above their thresholds, each once, however many
+ * heaps wait for it; points that no fence covers are recorded. Returns the devices of heaps that
+ * still wait, a bit each. */
+static uint64_t look_once(struct pool *pool)
+{
+    uint64_t look = reclaim_begin_look(pool);
+    uint64_t polled = 0;
+    uint64_t waiting = 0;
+    uint64_t keep;
+
+    for (struct heap *heap = heap_walk(pool, NULL, -1); heap; heap = heap_walk(pool, heap, -1)) {
+        uint64_t bit = UINT64_C(1) << heap->device->number;
+
+        if (!is_over_threshold(pool, heap, &keep))
+            continue;
+        if (!(polled & bit))
+            (void)reclaim_poll(pool, heap->device->number, true);
+        (void)reclaim_points_once(pool, heap, look);
+        polled |= bit;
+        waiting |= is_waiting(pool, heap) ? bit : 0;
+    }
+    return waiting;
+}
+
+/* Fences that are recorded now take some microseconds to pass on an idle device. Those recorded
+ * before the program's wait are queried once. */
+static void look_at_all(struct pool *pool)
+{
+    uint64_t before = points_of(pool);
+    uint64_t waiting = look_once(pool);
+    bool is_new = points_of(pool) != before;
+
+    for (int i = 1; i < TRIM_LOOKS && waiting && (is_new || has_epochs(pool, waiting)); i++) {
+        (void)sched_yield();
+        waiting = look_once(pool);
+    }
+}
+
 void pool_synchronised(struct pool *pool)
 {
     uint64_t keep;
@@ -256,9 +321,10 @@ void pool_synchronised(struct pool *pool)
         return;
     if (pool->opts.trim == POOL_TRIM_EAGER)
         trim_all(pool);
+    look_at_all(pool);
     for (struct heap *heap = heap_walk(pool, NULL, -1); heap; heap = heap_walk(pool, heap, -1)) {
         if (is_over_threshold(pool, heap, &keep))
-            (void)trim_at_wait(pool, heap, held_above(pool, heap, keep));
+            (void)trim_at_wait(pool, heap, excess_of(bytes_of(pool, heap), keep));
     }
     reclaim_leaving(pool);
 }

@@ -332,6 +332,7 @@ struct stream {
     uint32_t refs;   /* LIVE and FREE blocks that name it */
     uint64_t newest; /* the greatest point that a block needs of it */
     uint64_t born;   /* unique over all streams */
+    uint64_t look;   /* the last look that has queried it (reclaim_begin_look) */
     /* numbers up to this one are of earlier streams with this record; all are if it has none */
     uint64_t since;
     struct order_node *classes; /* its classes, the newest heap's first */
@@ -464,6 +465,7 @@ struct pool {
     struct table matched; /* expect.c */
     /* counters of the whole pool; those of heaps cover freed heaps; its sizes stay 0 */
     struct pool_stats counters;
+    uint64_t looks;     /* begun (reclaim_begin_look) */
     uint64_t run_looks; /* blocks examined by searches for runs */
 };
 

@@ -1328,10 +1328,25 @@ static const struct heap_stream *next_turn(struct heap *heap, const struct heap_
     return at ? at : heap_next_filled(heap, NULL);
 }
 
-/* Lists the streams other than `but` that have free blocks here, or (`vacated`) slots to be
- * unmapped; returns their number. Each is held (let_streams_go): its record must not be reused
+/* Streams to query: not `but`, and not those that this look has queried (0: all); `vacated`: also
+ * those that only have slots to be unmapped. */
+struct choice {
+    uint32_t but;
+    uint64_t look;
+    bool vacated;
+};
+
+static bool is_chosen(const struct pool *pool, const struct heap_stream *at,
+        const struct choice *choice) POOL_LOCKED
+{
+    return at->stream != choice->but
+            && (!choice->look || streams_at(pool, at->stream)->look != choice->look)
+            && (heap_class_count(at) > 0 || (choice->vacated && at->vacated > 0));
+}
+
+/* Lists the chosen streams that have free blocks here, or slots; returns their number. Each is held (let_streams_go): its record must not be reused
  * while its fences are queried without the lock. */
-static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but, bool vacated,
+static uint32_t list_streams(struct pool *pool, struct heap *heap, const struct choice *choice,
         uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {
     const struct heap_stream *at, *first;
@@ -1340,8 +1355,9 @@ static uint32_t list_streams(struct pool *pool, struct heap *heap, uint32_t but,
     freecache_settle(pool, heap);
     at = first = next_turn(heap, heap_class(heap, heap->looked_at));
     while (at && count < STREAMS_LOOK) {
-        if (at->stream != but && (heap_class_count(at) > 0 || (vacated && at->vacated > 0))) {
+        if (is_chosen(pool, at, choice)) {
             streams_at(pool, at->stream)->refs++;
+            streams_at(pool, at->stream)->look = choice->look;
             list[count++] = at->stream;
         }
         at = next_turn(heap, at);
@@ -1433,17 +1449,18 @@ static void expect_little(struct pool *pool, struct stream *stream)
 
 /* Queries the fences of streams that have free blocks here, or (`patience`) waits for one of them;
  * then sweeps. Results as reclaim_ask. */
-static int look_at_streams(
-        struct pool *pool, struct heap *heap, uint32_t but, struct reclaim_patience *patience)
+static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, uint64_t look,
+        struct reclaim_patience *patience)
 {
     uint32_t list[STREAMS_LOOK];
     bool wait = patience != NULL;
+    const struct choice choice = {.but = but, .look = look, .vacated = !wait};
     uint32_t count, i;
     int r = -ENOENT;
 
     lock_take(&pool->lock);
     heap->busy++;
-    count = list_streams(pool, heap, but, !wait, list);
+    count = list_streams(pool, heap, &choice, list);
     lock_drop(&pool->lock);
     for (i = 0; i < count && (wait ? goes_on(r, patience) : r <= 0); i++) {
         struct stream *stream = streams_at(pool, list[i]);
@@ -1594,14 +1611,31 @@ void reclaim_gone_streams(struct pool *pool)
 
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 {
-    int r = look_at_streams(pool, heap, but, NULL);
+    int r = look_at_streams(pool, heap, but, 0, NULL);
+
+    return r > 0 ? r : 0;
+}
+
+uint64_t reclaim_begin_look(struct pool *pool)
+{
+    uint64_t look;
+
+    lock_take(&pool->lock);
+    look = ++pool->looks;
+    lock_drop(&pool->lock);
+    return look;
+}
+
+int reclaim_points_once(struct pool *pool, struct heap *heap, uint64_t look)
+{
+    int r = look_at_streams(pool, heap, 0, look, NULL);
 
     return r > 0 ? r : 0;
 }
 
 int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience)
 {
-    int r = patience->is_over ? -EAGAIN : look_at_streams(pool, heap, 0, patience);
+    int r = patience->is_over ? -EAGAIN : look_at_streams(pool, heap, 0, 0, patience);
 
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }

@@ -81,6 +81,11 @@ bool reclaim_is_stalled(struct pool *pool, int device);
  * fences, and makes blocks idle that have passed. Not for stream `but` (0 = for all). 0 or > 0. */
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but);
 
+/* The same for all streams, but those are left out that were queried since this look began,
+ * for whatever heap. */
+uint64_t reclaim_begin_look(struct pool *pool);
+int reclaim_points_once(struct pool *pool, struct heap *heap, uint64_t look);
+
 /* Waits for one point of a stream that has free blocks in this heap, then sweeps. Results as
  * reclaim_wait. */
 int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience);

@@ -304,3 +304,36 @@ TEST(r34_a_frozen_pool_gives_nothing_back_when_idle)
     b->fake->lost = 1;
     bench_end(b);
 }
+
+/* Each of them holds a free block of a stream that does not end, beside a live one. */
+TEST(a_wait_asks_once_for_what_is_pending_however_many_pools_hold_it)
+{
+    struct bench *b = bench_new(1 * GiB);
+    uint64_t calls[3];
+
+    b->fake->hangs = true;
+    for (uint64_t i = 0; i < 16; i++) {
+        struct pool_request small = bench_request(64 * KiB, 2);
+        struct pool_request large = bench_request(4 * MiB, 2);
+        devptr_t a;
+
+        small.owner = large.owner = 100 + i;
+        CHECK_NE(bench_ask(b, &small), 0);
+        a = bench_ask(b, &large);
+        fake_submit(b->fake, 2, a, 4 * MiB);
+        CHECK_EQ(bench_free_on(b, a, 2), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        calls[i] = b->fake->calls;
+        pool_synchronised(b->pool);
+        calls[i] = b->fake->calls - calls[i];
+    }
+    CHECK_LT(calls[0], 200); /* its fence is new, and might pass soon */
+    CHECK_LT(calls[1], 5);
+    CHECK_LT(calls[2], 5);
+    b->fake->hangs = false;
+    fake_drain(b->fake);
+    pool_synchronised(b->pool);
+    CHECK_EQ(bench_stats(b).reserved, 16 * 2 * MiB);
+    bench_end(b);
+}
