@@ -288,6 +288,8 @@ struct heap {
     struct heap_stream *moved;
     /* `allocs` and `frees` at the last event that handed blocks over (stream_take.h) */
     uint64_t handed;
+    /* blocks that streams may take with a wait, and `allocs` and `frees` when it was counted */
+    uint64_t credit, credit_at;
     uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */
     uint64_t looked_frees;               /* `frees` at that time */
     struct table shelves, spares;        /* of struct shelf */

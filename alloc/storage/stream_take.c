@@ -163,6 +163,59 @@ void stream_take_judge(struct pool *pool, struct heap_stream *class)
     class->spared = class->backoff;
 }
 
+/* Blocks that streams of a heap may take with waits: CREDIT_EACH for each request and free; at most
+ * CREDIT_MOST are saved up. Streams that take each other's memory in turn would otherwise move all
+ * free blocks of the heap at each request. 96 runs of recorded traces on several streams do not
+ * come to this limit. On random requests of four streams, 200 fences behind, a pair takes 64,000,
+ * 40,000 and 30,000 instructions with 8, 16 and 32, without a limit 659,000; 1,500 to 8,000 live
+ * blocks hold 1.022 times as much with 16, 1.002 times with 32. */
+#define CREDIT_EACH 32
+#define CREDIT_MOST 8192
+
+static void earn_credit(struct heap *heap)
+{
+    uint64_t now = heap->allocs + heap->frees;
+
+    heap->credit = min_of(CREDIT_MOST, heap->credit + (now - heap->credit_at) * CREDIT_EACH);
+    heap->credit_at = now;
+}
+
+/* Gives the largest free blocks in one index of another stream to the stream `to`, for credit. */
+static bool take_largest(struct pool *pool, struct heap *heap, const struct bestfit *fit,
+        uint64_t upto, uint32_t to) POOL_LOCKED
+{
+    struct stream *own = streams_at(pool, to);
+    uint64_t point = fence_next(&own->timeline);
+    uint32_t index;
+    bool any = false;
+
+    while (heap->credit && (index = bestfit_largest(fit)) != 0
+            && block_at(pool, index)->seq <= upto) {
+        freelist_pull(pool, index);
+        (void)freelist_put(pool, index, to, point);
+        heap->credit--;
+        any = true;
+    }
+    if (any)
+        own->newest = max_of(own->newest, point);
+    return any;
+}
+
+/* As stream_take_class, or for as many blocks as there is credit for: those with the most slots. */
+static bool take_for_credit(
+        struct pool *pool, uint32_t to, const struct heap_stream *from, uint64_t upto) POOL_LOCKED
+{
+    struct heap *heap = from->heap;
+    uint32_t count = heap_class_count(from);
+
+    if (count <= heap->credit) {
+        heap->credit -= count;
+        return stream_take_class(pool, to, from, upto);
+    }
+    return from->stream != to && heap_prepare_class(pool, heap, to)
+            && take_largest(pool, heap, &from->fit, upto, to);
+}
+
 /* The class of another stream with the most free bytes; NULL: none has any. */
 static const struct heap_stream *largest_of_others(
         struct pool *pool, struct heap *heap, uint32_t to) POOL_LOCKED
@@ -191,7 +244,8 @@ bool stream_take_most(struct pool *pool, struct heap *heap, uint32_t to)
     bool any;
 
     lock_take(&pool->lock);
-    class = largest_of_others(pool, heap, to);
+    earn_credit(heap);
+    class = heap->credit ? largest_of_others(pool, heap, to) : NULL;
     if (class) {
         from = class->stream;
         upto = class->timeline_of->newest;
@@ -208,7 +262,7 @@ bool stream_take_most(struct pool *pool, struct heap *heap, uint32_t to)
 
     lock_take(&pool->lock);
     class = heap_class(heap, from);
-    any = class && stream_take_class(pool, to, class, upto);
+    any = class && take_for_credit(pool, to, class, upto);
     streams_at(pool, from)->refs--;
     streams_at(pool, to)->refs--;
     heap_forget_streams(pool);

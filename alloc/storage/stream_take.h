@@ -40,8 +40,9 @@ void stream_take_handed(struct pool *pool, uint32_t to) POOL_LOCKED;
 void stream_take_judge(struct pool *pool, struct heap_stream *class) POOL_LOCKED;
 
 /* [driver] Makes the stream `to` wait for the stream with the most free bytes in the heap, and
- * gives it those. Any thread, with no lock held; the caller keeps the heap busy. False: none, or
- * the driver refuses the wait. */
+ * gives it those, or the largest of them if there are more than such streams may take now. Any
+ * thread, with no lock held; the caller keeps the heap busy. False: none, or the driver refuses the
+ * wait. */
 bool stream_take_most(struct pool *pool, struct heap *heap, uint32_t to);
 
 #endif

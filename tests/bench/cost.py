@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: freecache.c heap.c trim.c order.c reclaim.c stream_wait.c
+# covers: freecache.c heap.c trim.c order.c reclaim.c stream_wait.c stream_take.c
 """What a decision of the pool costs by what there is: instructions of a pair of free and allocation in the pool alone (cost_pool.c),
-for more and more streams, live blocks, or streams that have come and gone. The argument names the table. At most so many times what the first row of the table costs;
-unoptimised builds have no limit. Exit 0, 1, or 77 with the reason."""
+for more and more streams, live blocks, fences that the device is behind, or streams that have come and gone. The argument names the
+table. At most so many times what the first row of the table costs; unoptimised builds have no limit. Exit 0, 1, or 77 with the reason."""
 import pathlib
 import re
 import sys
@@ -21,6 +21,8 @@ TABLES = {
     # From some hundred streams on, a request finds no block of its own stream: it asks others, which takes calls of the driver.
     "streams": (14, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
     "plain": (2, [("sync", "mixed", live, 1, 1000, 0) for live in (100, 1000, 10000, 50000)]),
+    # The more the device is behind, the more streams take each other's memory.
+    "turns": (10, [("stream", "mixed", 10000, 4, 300, lag) for lag in (0, 8, 200)]),
     # Each of the pairs asks for some fences of destroyed streams. The device never has done anything: what is freed waits.
     "gone": (3, [("gone", "same", 2 * streams + 2000, streams, 300, NEVER) for streams in (1, 100, 1000, 10000)]),
     "forgotten": (1.1, [("gone", "same", before, 100, 300, 0) for before in (1000, 5000, 20000)]),
