@@ -334,6 +334,6 @@ TEST(a_wait_asks_once_for_what_is_pending_however_many_pools_hold_it)
     b->fake->hangs = false;
     fake_drain(b->fake);
     pool_synchronised(b->pool);
-    CHECK_EQ(bench_stats(b).reserved, 16 * 2 * MiB);
+    CHECK_EQ(bench_stats(b).reserved, 32 * MiB);
     bench_end(b);
 }
