@@ -26,9 +26,13 @@ struct peer_device {
     struct counting *counting; /* for work inside the driver, without a call of the table */
 };
 
+struct workload;
+
 struct peer {
     size_t size; /* of an instance, whose first member is a struct peer_heap */
     void (*close)(void *self);
+    /* What will be asked for on the device, before the first request. NULL: it plans nothing. */
+    void (*know)(void *self, const struct workload *workload, int device);
     /* The block is allocated on a stream; 0 = stream unknown. */
     void (*take)(void *self, uint32_t block, uint64_t size, uint32_t stream);
     /*

@@ -207,6 +207,36 @@ uint32_t peer_extend(struct peer_heap *heap, uint32_t end, uint64_t size)
     return index;
 }
 
+void peer_map(struct peer_heap *heap, devptr_t at, uint64_t bytes, uint64_t page)
+{
+    const struct driver *driver = &heap->device->driver;
+    uint64_t handle;
+
+    for (uint64_t done = 0; done < bytes; done += page) {
+        (void)driver->handle_create(driver->self, 0, page, &handle);
+        (void)driver->map(driver->self, at + done, page, handle);
+    }
+    (void)driver->set_access(driver->self, HEAP_MAPPED, 0, 0, at, bytes, DRIVER_ACCESS_RW);
+}
+
+uint32_t peer_stretch(struct peer_heap *heap, uint32_t end, uint64_t size, uint64_t page)
+{
+    uint32_t tail = peer_block(heap, end)->prev;
+    uint64_t have = 0;
+
+    if (tail && peer_block(heap, tail)->is_free) {
+        have = peer_block(heap, tail)->size;
+        peer_pull(heap, tail);
+    }
+    uint64_t bytes = (size - have + page - 1) / page * page;
+    peer_map(heap, peer_block(heap, end)->base, bytes, page);
+    uint32_t more = peer_extend(heap, end, bytes);
+    if (!have)
+        return more;
+    peer_join(heap, tail);
+    return tail;
+}
+
 static bool is_free_in(const struct peer_heap *heap, uint32_t index, uint32_t set)
 {
     return index && heap->blocks[index].is_free && heap->blocks[index].set == set;
@@ -262,6 +292,18 @@ void peer_wait(struct peer_heap *heap, uint32_t set, uint32_t index, uint32_t st
         line->first = 0;
     }
     VEC_PUSH(line->items, line->count, line->room) = waiting;
+}
+
+uint32_t peer_passed(struct peer_heap *heap, uint32_t set)
+{
+    struct peer_line *line = &heap->lines[set];
+    const struct driver *driver = &heap->device->driver;
+
+    if (line->first == line->count
+            || driver->fence_query(driver->self, line->items[line->first].fence) != 0)
+        return 0;
+    (void)driver->fence_put(driver->self, line->items[line->first].fence);
+    return line->items[line->first++].block;
 }
 
 void peer_free_passed(struct peer_heap *heap, uint32_t set, bool all)

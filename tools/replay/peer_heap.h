@@ -111,6 +111,15 @@ void peer_join(struct peer_heap *heap, uint32_t index);
  */
 uint32_t peer_extend(struct peer_heap *heap, uint32_t end, uint64_t size);
 
+/* Makes handles of `page` bytes and maps them from `at` on, `bytes` in all. */
+void peer_map(struct peer_heap *heap, devptr_t at, uint64_t bytes, uint64_t page);
+
+/*
+ * For a segment that grows by handles of `page` bytes: returns a block of at least `size` bytes at
+ * its end, not free: the free one there, grown by what it lacks, or a new one.
+ */
+uint32_t peer_stretch(struct peer_heap *heap, uint32_t end, uint64_t size, uint64_t page);
+
 /* Puts a block into its set, joined with its neighbours that are free in that set. */
 void peer_free(struct peer_heap *heap, uint32_t index);
 
@@ -120,6 +129,8 @@ uint32_t peer_disown(struct peer_heap *heap, uint32_t number);
 
 /* The block waits for all work submitted to the stream so far. */
 void peer_wait(struct peer_heap *heap, uint32_t set, uint32_t index, uint32_t stream);
+/* Takes the oldest block out of a set's line if its event, which is queried, has passed; else 0. */
+uint32_t peer_passed(struct peer_heap *heap, uint32_t set);
 /*
  * Frees the blocks of a set's line whose events have passed: queries each event (`all`), or from
  * the oldest on until one has not passed.

@@ -79,8 +79,11 @@ static int open_player(
         player->device.driver = counting_driver(&player->counting);
         player->device.counting = &player->counting;
         player->models = vec_new(workload->device_count, sizeof(*player->models));
-        for (uint32_t i = 0; i < workload->device_count; i++)
+        for (uint32_t i = 0; i < workload->device_count; i++) {
             player->models[i] = peer_open(policy->peer, &player->device);
+            if (policy->peer->know)
+                policy->peer->know(player->models[i], workload, (int)i);
+        }
     }
     player->counting.backed = job->backed;
     player->counting.lag =
