@@ -10,7 +10,7 @@ import math
 import shutil
 
 import traceskit
-from traceskit import MIB, PEERS
+from traceskit import BOUNDS, MIB, PEERS
 
 SETS = {"traces": "recorded traces",
         "variants": "their variants",
@@ -24,7 +24,7 @@ SETS = {"traces": "recorded traces",
 OF_TRACES = ("traces", "variants", "split", "split-ordered")
 OF_SEEDS = ("programs", "wide", "small", "streams", "ordered")
 OURS = ("kedge", "kedge-eager", "kedge-mapped", "kedge-sync")
-PLAYED = (*OURS, *PEERS)
+PLAYED = (*OURS, *PEERS, *BOUNDS)
 LAGS = ("no lag", "50 events", "half a pass", "a pass")
 BEHIND = 0.005
 
@@ -120,11 +120,11 @@ def rows(results, sets):
                     yield name, half, len(mine), lag, summed(mine)
 
 
-def behind(results, policy):
+def behind(results, policy, peers=PEERS):
     """[(how far, the best peer, result)], the worst first: peers that hold less than a policy does."""
     found = []
     for r in results:
-        peer = max(PEERS, key=lambda name, r=r: r.e[name])
+        peer = max(peers, key=lambda name, r=r: r.e[name])
         if r.e[policy] < r.e[peer] - BEHIND:
             found.append((r.e[peer] - r.e[policy], peer, r))
     return sorted(found, key=lambda row: -row[0])

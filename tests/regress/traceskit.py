@@ -14,7 +14,12 @@ sys.path.insert(0, str(SOURCE / "tests" / "traces"))
 import programs # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
-PEERS = ("torch", "torch-expandable", "paddle", "rmm", "async")
+# Models of allocators that a program could run with, as they are set up without tuning; gates compare with them. The first ones
+# were defaults until 2026.
+FORMER = ("torch", "torch-expandable", "paddle", "rmm", "async")
+PEERS = (*FORMER, "torch-split", "paddle-vmm", "paddle-vmm-full", "gmlake")
+# What could be held if all were known beforehand: shown, and no gate.
+BOUNDS = ("stalloc",)
 
 
 def foreign(least=0):

@@ -6,9 +6,17 @@
 #include "tools/replay/whatif.h"
 
 static const struct whatif_policy models_more[] = {
+        {"torch-split", "PyTorch: blocks of 128 MiB are not cut, old ones go", &peer_split, 0,
+                false, false},
         {"paddle", "Paddle's auto-growth best fit, chunk size 0", &peer_paddle, 0, false, false},
+        {"paddle-vmm", "Paddle's VMM allocator v2 on a roomy device", &peer_paddle_vmm, 0, false,
+                false},
+        {"paddle-vmm-full", "the same, compacting before it grows", &peer_paddle_vmm_full, 0, false,
+                false},
         {"rmm", "RMM's pool, doubling from nothing", &peer_rmm, 0, false, false},
         {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false, false},
+        {"gmlake", "GMLake's stitching, its defaults", &peer_gmlake, 0, false, false},
+        {"stalloc", "STAlloc's plan: all lifetimes are known", &peer_stalloc, 0, false, false},
 };
 
 void models_add(void)
