@@ -3,7 +3,8 @@
 """Prints what the pool holds beside models of other allocators, of recorded traces and of the generator's programs, at each lag.
 
 A cell is the geometric mean and the worst of peak live / peak reserved over four passes, and the driver calls of the fourth passes
-together. Below stand the programs of which kedge holds more than a peer does. Programs of odd seeds are held out from tuning:
+together. Then come the other models, each at the lag where it is worst (`stalloc` is a plan that knows all lifetimes: a bound, no
+peer). Below stand the programs of which kedge holds more than a peer does. Programs of odd seeds are held out from tuning:
 they are counted, and named only with --held-out. A small program (less than 64 MiB live) cannot reach the figures of others: for the
 set `small` the last line says how many MiB more than what is live are held at most, for each stream.
 
@@ -19,9 +20,10 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "regress"))
 import heldkit # pylint: disable=wrong-import-position
-from heldkit import BEHIND, OURS, SETS # pylint: disable=wrong-import-position
+from heldkit import BEHIND, OURS, PLAYED, SETS # pylint: disable=wrong-import-position
 
 SHOWN = (*OURS, "torch", "torch-expandable")
+OTHERS = tuple(policy for policy in PLAYED if policy not in SHOWN)
 
 
 def print_table(table):
@@ -34,6 +36,14 @@ def print_table(table):
         print(f"  {lag:12}" + "".join(f"{row[p]['mean']:8.4f} {row[p]['worst']:.4f} {row[p]['driver_calls']:6}" for p in SHOWN))
         if name == "small":
             print(f"  {'  MiB more':12}" + "".join(f"{row[p]['more_mib']:22.2f}" for p in SHOWN))
+
+
+def print_others(worst):
+    """At the lag where each is worst."""
+    width = max(len(name) for name, _ in worst) + 6
+    print("\n" + " " * width + "".join(f"{policy:>16}" for policy in OTHERS))
+    for (name, half), at_worst in worst.items():
+        print(f"{name + (', ' + half if half else ''):{width}}" + "".join(f"{at_worst[p][0]:9.4f} {at_worst[p][1]:.4f}" for p in OTHERS))
 
 
 def print_markdown(table, worst):
@@ -111,6 +121,7 @@ def main():
         print_markdown(table, heldkit.reached(results, sets))
     else:
         print_table(table)
+        print_others(heldkit.reached(results, sets))
         print_behind(results, told.of, told.held_out)
         if told.worst:
             print_worst(results, told.of, told.worst, told.held_out)
