@@ -20,6 +20,9 @@
  * The last line is "N passed, N failed, N skipped". Exit 0 passed, 1 something failed (or no such test),
  * 77 all that ran were skipped. A program with several .c files defines KEDGE_CHECK_NO_MAIN in all but one.
  *
+ * A table of cases is one loop over its rows. CHECK_ROW(name) at the head of the loop's body names the row: failures
+ * print the name, until the next row or the end of the test.
+ *
  * CHECK and REQUIRE may be used in helper functions and in other threads; REQUIRE and SKIP in a thread that the test
  * started end that thread only (SKIP is then the caller's business). Does not fork: a crash ends the program,
  * which is why ctest runs the tests one by one.
@@ -43,6 +46,7 @@ struct check_test {
 struct check_state {
     atomic_int failures; /* of the running test */
     const char *skipped; /* the reason, once SKIP ran */
+    const char *row;     /* what CHECK_ROW said last, NULL */
     pthread_t thread;    /* the one that may jump */
     jmp_buf stop;
 };
@@ -126,9 +130,12 @@ static inline void check_print_value(const char *expr, struct check_value v)
 
 static inline bool check_that(bool ok, const char *file, int line, const char *what)
 {
+    const char *row = check_state.row;
+
     if (!ok) {
         atomic_fetch_add(&check_state.failures, 1);
-        printf("%s:%d: failed: %s\n", file, line, what);
+        printf("%s:%d: failed: %s%s%s%s\n", file, line, what, row ? " (row: " : "", row ? row : "",
+                row ? ")" : "");
     }
     return ok;
 }
@@ -215,7 +222,8 @@ static inline _Noreturn void check_skip(const char *why)
 #define REQUIRE_STR_EQ(a_, b_) \
     (check_strings(__FILE__, __LINE__, #a_ " is " #b_, a_, b_) ? (void)0 : check_stop())
 /* clang-format on */
-#define SKIP(why_) check_skip(why_)
+#define SKIP(why_)       check_skip(why_)
+#define CHECK_ROW(name_) ((void)(check_state.row = (name_)))
 
 /*
  * Repeats a scenario with its first, second, ... call failing until a round in which none failed (sqlite's habit):
@@ -261,6 +269,7 @@ static enum check_result check_run(const struct check_test *test)
 {
     atomic_store(&check_state.failures, 0);
     check_state.skipped = NULL;
+    check_state.row = NULL;
     check_state.thread = pthread_self();
     check_guarded(test);
     if (atomic_load(&check_state.failures) > 0) {

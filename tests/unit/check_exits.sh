@@ -6,7 +6,7 @@ set -eu
 cat >odd.c <<'C'
 #include "tests/check.h"
 TEST(passes) { CHECK_EQ(2, 2); }
-TEST(fails) { CHECK_EQ(1, 2); CHECK_STR_EQ("left side", "right side"); puts("went on"); }
+TEST(fails) { CHECK_EQ(1, 2); CHECK_ROW("a row"); CHECK_STR_EQ("left side", "right side"); puts("went on"); }
 TEST(stops) { REQUIRE(0 > 1); puts("never here"); }
 TEST(skips) { SKIP("no such thing here"); }
 C
@@ -26,6 +26,9 @@ expect 1 '^1 passed, 2 failed, 1 skipped$'
 expect 0 '^1 passed, 0 failed, 0 skipped$' passes
 expect 1 'right side' fails
 expect 1 '^went on$' fails
+expect 1 'failed: 1 == 2$' fails
+expect 1 '(row: a row)$' fails
+expect 1 'failed: 0 > 1$' # the row was of another test
 expect 1 '0 > 1' stops
 expect 77 'SKIP: no such thing here' skips
 expect 1 'exists here' nosuch
