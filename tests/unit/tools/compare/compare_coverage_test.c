@@ -28,6 +28,7 @@ TEST(the_reason_of_most_is_told)
     struct story s = story_begin();
 
     for (unsigned most = 0; most < 5; most++) {
+        CHECK_ROW(words[most]);
         struct compare compare = {.all = {.count = 11, .bytes = 11},
                 .lone_good_anchor = TRACE_NONE,
                 .lone_bad_anchor = TRACE_NONE};
