@@ -43,57 +43,41 @@ static size_t choose(const struct given *given, uint32_t taken[64])
     return count;
 }
 
-TEST(nothing_needs_no_set)
+TEST(sets_are_taken_by_what_they_add)
 {
-    struct given *given = calloc(1, sizeof(*given));
-    uint32_t taken[64];
+    static const struct {
+        const char *name;
+        struct {
+            uint32_t bits, rank;
+        } sets[4];
+        size_t count;
+        uint32_t taken[3];
+        size_t taken_count;
+    } rows[] = {
+            {"nothing needs no set", {{0, 0}}, 0, {0}, 0},
+            {"nor does a set of nothing", {{0, 0}}, 1, {0}, 0},
+            /* the third has one more than the second, and then the first is still needed */
+            {"the set that adds most is taken first",
+                    {{0x000f, 0}, {0x0ff0, 0}, {0x0ff8, 5}, {0xf000, 0}}, 4, {2, 3, 0}, 3},
+            {"of sets that add as much the lower rank", {{0x00ff, 2}, {0x00ff, 1}, {0x00ff, 1}}, 3,
+                    {1}, 1},
+            /* it is taken first, and then the two that are needed anyway have all of it */
+            {"a set that others make needless is dropped again",
+                    {{0x007e, 0}, {0x000f, 0}, {0x00f0, 0}}, 3, {1, 2}, 2},
+    };
 
-    CHECK_EQ(choose(given, taken), 0);
-    add(given, 0, 0);
-    CHECK_EQ(choose(given, taken), 0);
-    free(given);
-}
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct given *given = calloc(1, sizeof(*given));
+        uint32_t taken[64];
 
-TEST(the_set_that_adds_most_is_taken_first)
-{
-    struct given *given = calloc(1, sizeof(*given));
-    uint32_t taken[64];
-
-    add(given, 0x000f, 0);
-    add(given, 0x0ff0, 0);
-    add(given, 0x0ff8, 5); /* one more than the second, and then the first is still needed */
-    add(given, 0xf000, 0);
-    REQUIRE_EQ(choose(given, taken), 3);
-    CHECK_EQ(taken[0], 2);
-    CHECK_EQ(taken[1], 3);
-    CHECK_EQ(taken[2], 0);
-    free(given);
-}
-
-TEST(of_sets_that_add_as_much_the_lower_rank_is_taken)
-{
-    struct given *given = calloc(1, sizeof(*given));
-    uint32_t taken[64];
-
-    add(given, 0x00ff, 2);
-    add(given, 0x00ff, 1);
-    add(given, 0x00ff, 1);
-    REQUIRE_EQ(choose(given, taken), 1);
-    CHECK_EQ(taken[0], 1);
-    free(given);
-}
-
-/* The largest is taken first, and then the two that are needed anyway have all of it. */
-TEST(a_set_that_others_make_needless_is_dropped_again)
-{
-    struct given *given = calloc(1, sizeof(*given));
-    uint32_t taken[64];
-
-    add(given, 0x007e, 0);
-    add(given, 0x000f, 0);
-    add(given, 0x00f0, 0);
-    CHECK_EQ(choose(given, taken), 2);
-    free(given);
+        CHECK_ROW(rows[i].name);
+        for (size_t k = 0; k < rows[i].count; k++)
+            add(given, rows[i].sets[k].bits, rows[i].sets[k].rank);
+        REQUIRE_EQ(choose(given, taken), rows[i].taken_count);
+        for (size_t k = 0; k < rows[i].taken_count; k++)
+            CHECK_EQ(taken[k], rows[i].taken[k]);
+        free(given);
+    }
 }
 
 /* Against the fewest, found by trying all: never more than twice as many (16 items: H(16) is 3.4), and mostly as few. */

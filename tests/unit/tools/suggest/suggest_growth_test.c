@@ -158,21 +158,25 @@ TEST(a_run_that_is_out_of_memory_in_its_first_step_says_as_much)
 
 TEST(what_does_not_pile_up_or_is_not_sent_to_one_rank_is_none)
 {
-    static const struct pipestory forms[] = {
-            {.micro_batches = 8, .is_mended = true}, {.micro_batches = 8, .is_unsent = true},
-            {.micro_batches = 8, .is_doubtful = true},
-            {.micro_batches = 8,
-                    .is_silent = true}, /* no receive comes in the forward, or anywhere */
-            /* what comes from one of two peers says nothing of the other's */
-            {.micro_batches = 8, .is_split = true},
-            {.micro_batches = 8, .is_split = true, .is_shared = true},
-            {.micro_batches = 3}, /* too few to call it growth */
+    static const struct {
+        const char *name;
+        struct pipestory form;
+    } rows[] = {
+            {"mended", {.micro_batches = 8, .is_mended = true}},
+            {"not sent", {.micro_batches = 8, .is_unsent = true}},
+            {"doubtful", {.micro_batches = 8, .is_doubtful = true}},
+            {"no receive comes anywhere", {.micro_batches = 8, .is_silent = true}},
+            /* what comes from one says nothing of the other's */
+            {"two peers", {.micro_batches = 8, .is_split = true}},
+            {"two of one communicator", {.micro_batches = 8, .is_split = true, .is_shared = true}},
+            {"too few to call it growth", {.micro_batches = 3}},
     };
 
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct story s = story_begin();
-        pipestory_step(&s, 0, &forms[i]);
-        pipestory_step(&s, 1, &forms[i]);
+        CHECK_ROW(rows[i].name);
+        pipestory_step(&s, 0, &rows[i].form);
+        pipestory_step(&s, 1, &rows[i].form);
         struct growers growers = found(&s);
         CHECK_EQ(growers.count, 0);
         suggest_growth_done(&growers);

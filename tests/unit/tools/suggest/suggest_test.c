@@ -67,6 +67,65 @@ static void numbered(char name[32], const char *stem, int number)
     (void)snprintf(name, 32, "%s%d", stem, number);
 }
 
+/* ---- two runs that are told in words ---- */
+
+/* "1:4" is a block of site 1 and 4 MiB. */
+static void tell_block(struct story *story, const char *text, bool is_freed)
+{
+    char *rest;
+    uint64_t site = strtoul(text, &rest, 10);
+    uint32_t block = story_alloc(story, site, strtoul(rest + 1, NULL, 10) * MB);
+
+    if (is_freed)
+        story_free(story, block);
+}
+
+/*
+ * "A{" enters A and "}" leaves it; "+1:4" is kept by both runs, "-1:4" freed at once by both, "!1:4" by the good one alone. With
+ * "good:" before it a word is told of the good run alone.
+ */
+static void tell_word(struct pair *p, const char *word)
+{
+    bool is_good = strncmp(word, "good:", 5) == 0;
+    struct story *both[] = {&p->good, &p->bad};
+    char name[32];
+
+    word += is_good ? 5 : 0;
+    for (int i = 0; i < (is_good ? 1 : 2); i++) {
+        if (*word == '}') {
+            story_exit(both[i]);
+        } else if (strchr("+-!", *word)) {
+            tell_block(both[i], word + 1, *word == '-' || (*word == '!' && i == 0));
+            if (i == 1)
+                p->late[p->bad.trace->block_count - 1] = *word == '!';
+        } else {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "{"), word);
+            (void)story_enter(both[i], name);
+        }
+    }
+}
+
+/* So many times; a "%" that a name ends in is the number of the turn. */
+static struct pair *pair_told(const char *words, int turns)
+{
+    struct pair *p = pair_begin();
+
+    for (int i = 0; i < turns; i++) {
+        char *text = strdup(words), *rest = text, *word;
+        while ((word = strsep(&rest, " ")) != NULL) {
+            size_t length = strcspn(word, "%");
+            char filled[40];
+            if (word[length])
+                (void)snprintf(filled, sizeof(filled), "%.*s%d{", (int)length, word, i);
+            else
+                (void)snprintf(filled, sizeof(filled), "%s", word);
+            tell_word(p, filled);
+        }
+        free(text);
+    }
+    return p;
+}
+
 static struct suggest_rules mined_as(const struct pair *p, bool only_effective)
 {
     struct compare_side g = {p->good.trace, model_whole(p->good.trace), true};
@@ -175,17 +234,91 @@ TEST(one_site_that_is_always_late_needs_one_hint)
     pair_end(p);
 }
 
+/* "1:2..3 #0..1 in A": blocks of site 1, of 2 to 3 MiB, the first two, in A. Nothing is said of a bound that is none. */
+static void hints_text(const struct suggest_rules *mine, char text[512])
+{
+    *text = '\0';
+    for (size_t i = 0; i < mine->hint_count; i++) {
+        const struct rule *rule = &mine->hints[i].rule;
+        const struct rule_pick *pick = &rule->pick;
+        size_t length = strlen(text);
+        FILE *out = fmemopen(text + length, 512 - length, "w");
+
+        (void)fprintf(
+                out, "%s%d:%d..", i ? ", " : "", (int)pick->site[0], (int)(pick->size_lo / MB));
+        if (pick->size_hi != UINT64_MAX)
+            (void)fprintf(out, "%d", (int)(pick->size_hi / MB));
+        if (pick->nth_lo != 0 || pick->nth_hi != UINT32_MAX)
+            (void)fprintf(out, " #%u..%u", pick->nth_lo, pick->nth_hi);
+        (void)fprintf(out, " in %s", pick->inside);
+        (void)fclose(out);
+        CHECK_EQ(pick->size_lo % MB, 0);
+        CHECK(pick->size_hi % MB == 0 || pick->size_hi == UINT64_MAX);
+        CHECK_STR_EQ(rule->when.anchor, pick->inside);
+        CHECK_EQ(rule->when.kind, EDGE_EXIT);
+    }
+}
+
+TEST(hints_match_what_is_late_and_nothing_else)
+{
+    static const struct {
+        const char *name, *words;
+        int turns;
+        const char *hints;
+        uint64_t covered, mixed, mixed_mib, unplaced;
+    } rows[] = {
+            {"kept ones of the site split the hint by size", "A{ !1:2 !1:3 +1:4 !1:5 +1:6 }", 1,
+                    "1:2..3 in A, 1:5..5 in A", 3, 0, 0, 0},
+            {"kept ones of the site and size split it by nth", "SOT_CALL_%{ +1:4 !1:4 !1:4 +1:4 }",
+                    5, "1:2.. #1..2 in SOT_CALL_*", 10, 0, 0, 0},
+            {"anchors where it is kept split it by name",
+                    "S_0{ !1:4 } S_1{ !1:4 } S_2{ +1:4 } S_3{ !1:4 } S_4{ !1:4 } S_5{ +1:4 }", 1,
+                    "1:2.. in S_0, 1:2.. in S_1, 1:2.. in S_3, 1:2.. in S_4", 4, 0, 0, 0},
+            /*
+             * The good run allocates more at that site and keeps it: a hint that would release it there is wrong, though no block of
+             * the bad run says so. The last one ends in time.
+             */
+            {"what good keeps past the exit is not matched",
+                    "A{ !1:4 good:+1:6 } B{ !2:4 good:+2:4 } C{ !3:4 good:-3:8 }", 1,
+                    "3:2.. in C, 2:2.. #0..0 in B, 1:4..4 in A", 3, 0, 0, 0},
+            /* A fourth step of the good run alone keeps what is late in three. */
+            {"what only good speaks against gets none",
+                    "step{ !1:4 } step{ !1:4 } step{ !1:4 } good:step{ good:+1:4 good:}", 1, "", 0,
+                    3, 12, 0},
+            /* The same site, size, number and name: in one instance late, in another kept. No hint can say that. */
+            {"what cannot be told apart gets none",
+                    "step{ !1:4 } step{ +1:4 } step{ !1:4 } step{ !1:4 }", 1, "", 0, 3, 12, 0},
+            {"what bad frees in time is not matched either", "A{ !1:4 -1:6 }", 1, "1:4..4 in A", 1,
+                    0, 0, 0},
+            {"what the site allocates outside of the anchor does not matter",
+                    "+1:4 A{ !1:4 } B{ +1:4 }", 1, "1:2.. in A", 1, 0, 0, 0},
+            {"blocks without a stack get none", "A{ !0:4 }", 1, "", 0, 0, 0, 1},
+            {"a name that is no text matches itself", "st\xe9p{ !1:4 } st\xe8p{ +1:4 }", 1,
+                    "1:2.. in st\xe9p", 1, 0, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[512];
+
+        CHECK_ROW(rows[i].name);
+        struct pair *p = pair_told(rows[i].words, rows[i].turns);
+        struct suggest_rules m = mined(p);
+        hints_text(&m, text);
+        CHECK_STR_EQ(text, rows[i].hints);
+        CHECK_EQ(m.covered.count, rows[i].covered);
+        CHECK_EQ(m.mixed.count, rows[i].mixed);
+        CHECK_EQ(m.mixed.bytes, rows[i].mixed_mib * MB);
+        CHECK_EQ(m.unplaced.count, rows[i].unplaced);
+        check_exact(p, &m);
+        suggest_rules_done(&m);
+        pair_end(p);
+    }
+}
+
 TEST(a_hint_expects_what_it_matches_in_each_instance)
 {
-    struct pair *p = pair_begin();
-    for (int i = 1; i <= 3; i++) {
-        enter(p, "A");
-        for (int k = 0; k < i; k++)
-            (void)late(p, 1, 4 * MB);
-        leave(p);
-        enter(p, "A"); /* without a match: not an instance to be judged */
-        leave(p);
-    }
+    /* without a match an instance is not to be judged */
+    struct pair *p = pair_told("A{ !1:4 } A{ } A{ !1:4 !1:4 } A{ } A{ !1:4 !1:4 !1:4 } A{ }", 1);
     struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1);
     const struct rule_expect *expect = &m.hints[0].rule.expect;
@@ -193,75 +326,6 @@ TEST(a_hint_expects_what_it_matches_in_each_instance)
     CHECK_EQ(expect->count.hi, 3);
     CHECK_EQ(expect->bytes.lo, 4 * MB);
     CHECK_EQ(expect->bytes.hi, 12 * MB);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-TEST(kept_tensors_of_the_same_site_split_the_hint_by_size)
-{
-    struct pair *p = pair_begin();
-    enter(p, "A");
-    (void)late(p, 1, 2 * MB);
-    (void)late(p, 1, 3 * MB);
-    kept(p, 1, 4 * MB);
-    (void)late(p, 1, 5 * MB);
-    kept(p, 1, 6 * MB);
-    leave(p);
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 2); /* 2..3 and 5 */
-    CHECK_EQ(m.hints[0].rule.pick.size_lo, 2 * MB);
-    CHECK_EQ(m.hints[0].rule.pick.size_hi, 3 * MB);
-    CHECK_EQ(m.hints[1].rule.pick.size_lo, 5 * MB);
-    CHECK_EQ(m.hints[1].rule.pick.size_hi, 5 * MB);
-    CHECK_EQ(m.covered.count, 3);
-    check_exact(p, &m);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-TEST(kept_tensors_of_the_same_site_and_size_split_the_hint_by_nth)
-{
-    struct pair *p = pair_begin();
-    char name[32];
-    for (int i = 0; i < 5; i++) {
-        numbered(name, "SOT_CALL_", i);
-        enter(p, name);
-        kept(p, 1, 4 * MB);
-        (void)late(p, 1, 4 * MB);
-        (void)late(p, 1, 4 * MB);
-        kept(p, 1, 4 * MB);
-        leave(p);
-    }
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 1);
-    CHECK_EQ(m.hints[0].rule.pick.nth_lo, 1);
-    CHECK_EQ(m.hints[0].rule.pick.nth_hi, 2);
-    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_*");
-    CHECK_EQ(m.covered.count, 10);
-    check_exact(p, &m);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-TEST(anchors_where_the_same_tensor_is_kept_split_the_hint_by_name)
-{
-    struct pair *p = pair_begin();
-    char name[32];
-    for (int i = 0; i < 6; i++) {
-        numbered(name, "SOT_CALL_", i);
-        enter(p, name);
-        if (i == 2 || i == 5)
-            kept(p, 1, 4 * MB);
-        else
-            (void)late(p, 1, 4 * MB);
-        leave(p);
-    }
-    struct suggest_rules m = mined(p);
-    CHECK_EQ(m.hint_count, 4);
-    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "SOT_CALL_0");
-    CHECK_EQ(m.covered.count, 4);
-    CHECK_EQ(m.mixed.count, 0);
-    check_exact(p, &m);
     suggest_rules_done(&m);
     pair_end(p);
 }
@@ -348,6 +412,7 @@ static struct pair *threads_take_turns(uint64_t first_size, bool in_one_instance
 TEST(r109_where_several_threads_ask_no_hint_counts)
 {
     for (int only_good = 0; only_good < 2; only_good++) {
+        CHECK_ROW(only_good ? "in the good run alone" : "in both runs");
         struct pair *p = threads_take_turns(4 * MB, true, only_good);
         struct suggest_rules m = mined(p);
 
@@ -392,55 +457,6 @@ TEST(r109_turns_of_all_sizes_are_none_where_threads_take_those_of_one)
     CHECK_EQ(m.hints[0].rule.pick.size_lo, 6 * MB);
     CHECK_EQ(m.hints[0].rule.pick.size_hi, 6 * MB);
     CHECK_EQ(m.hints[0].rule.pick.nth_hi, 0);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-/* The good run allocates more at that site and keeps it: a hint that would release it there is wrong, though no block of the bad run says so. */
-TEST(what_the_good_run_keeps_past_the_exit_is_not_matched)
-{
-    struct pair *p = pair_begin();
-
-    enter(p, "A");
-    (void)late(p, 1, 4 * MB);
-    (void)story_alloc(&p->good, 1, 6 * MB);
-    leave(p);
-    enter(p, "B");
-    (void)late(p, 2, 4 * MB);
-    (void)story_alloc(&p->good, 2, 4 * MB);
-    leave(p);
-    enter(p, "C");
-    (void)late(p, 3, 4 * MB);
-    story_free(&p->good, story_alloc(&p->good, 3, 8 * MB)); /* this one ends in time */
-    leave(p);
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 3);
-    for (size_t i = 0; i < 3; i++) {
-        const struct rule_pick *pick = &m.hints[i].rule.pick;
-        CHECK_EQ(pick->size_hi, pick->site[0] == 1 ? 4 * MB : UINT64_MAX);
-        CHECK_EQ(pick->nth_hi, pick->site[0] == 2 ? 0 : UINT32_MAX);
-    }
-    check_exact(p, &m);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-/* A fourth step of the good run alone keeps what is late in three. */
-TEST(what_only_the_good_run_speaks_against_gets_no_hint)
-{
-    struct pair *p = pair_begin();
-
-    for (int i = 0; i < 3; i++) {
-        enter(p, "step");
-        (void)late(p, 1, 4 * MB);
-        leave(p);
-    }
-    (void)story_enter(&p->good, "step");
-    (void)story_alloc(&p->good, 1, 4 * MB);
-    story_exit(&p->good);
-    struct suggest_rules m = mined(p);
-    CHECK_EQ(m.hint_count, 0);
-    CHECK_EQ(m.mixed.count, 3);
     suggest_rules_done(&m);
     pair_end(p);
 }
@@ -572,31 +588,11 @@ TEST(of_equal_sites_the_most_readable_is_named)
     pair_end(p);
 }
 
-/* The same site, size, number and name: in one instance late, in another kept. No hint can say that. */
-TEST(what_cannot_be_told_apart_gets_no_hint_and_is_counted)
-{
-    struct pair *p = pair_begin();
-    for (int i = 0; i < 4; i++) {
-        enter(p, "step");
-        if (i == 1)
-            kept(p, 1, 4 * MB);
-        else
-            (void)late(p, 1, 4 * MB);
-        leave(p);
-    }
-    struct suggest_rules m = mined(p);
-    CHECK_EQ(m.hint_count, 0);
-    CHECK_EQ(m.mixed.count, 3);
-    CHECK_EQ(m.mixed.bytes, 12 * MB);
-    CHECK_EQ(m.covered.count, 0);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
 /* A run that ran out of memory in its last step, or ended in it: no exit, so no release, and no word against the hint. */
 TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
 {
     for (int inner = 0; inner < 2; inner++) {
+        CHECK_ROW(inner ? "in an inner anchor" : "in the step itself");
         struct pair *p = pair_begin();
 
         for (int i = 0; i < 4; i++) {
@@ -624,41 +620,6 @@ TEST(the_step_that_the_run_did_not_finish_does_not_spoil_the_hint)
     }
 }
 
-TEST(tensors_that_the_bad_run_frees_in_time_are_not_matched_either)
-{
-    struct pair *p = pair_begin();
-    enter(p, "A");
-    (void)late(p, 1, 4 * MB);
-    story_free(&p->good, story_alloc(&p->good, 1, 6 * MB));
-    story_free(&p->bad, story_alloc(&p->bad, 1, 6 * MB));
-    leave(p);
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 1);
-    CHECK_EQ(m.hints[0].rule.pick.size_hi, 4 * MB);
-    CHECK_EQ(m.hints[0].count, 1);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
-TEST(allocations_of_the_site_outside_of_the_anchor_do_not_matter)
-{
-    struct pair *p = pair_begin();
-    kept(p, 1, 4 * MB);
-    enter(p, "A");
-    (void)late(p, 1, 4 * MB);
-    leave(p);
-    enter(p, "B");
-    kept(p, 1, 4 * MB);
-    leave(p);
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 1);
-    CHECK_EQ(m.hints[0].rule.pick.size_hi, UINT64_MAX);
-    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "A");
-    check_exact(p, &m);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
 TEST(small_blocks_are_left_alone_and_counted)
 {
     struct pair *p = pair_begin();
@@ -675,23 +636,11 @@ TEST(small_blocks_are_left_alone_and_counted)
     pair_end(p);
 }
 
-TEST(blocks_without_a_stack_get_no_hint)
-{
-    struct pair *p = pair_begin();
-    enter(p, "A");
-    (void)late(p, 0, 4 * MB);
-    leave(p);
-    struct suggest_rules m = mined(p);
-    CHECK_EQ(m.hint_count, 0);
-    CHECK_EQ(m.unplaced.count, 1);
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
 /* KEDGE_STACKS=python: no native call site, and yet a function to name. */
 TEST(blocks_of_a_python_stack_alone_get_hints_by_function)
 {
     for (int shares = 0; shares < 2; shares++) {
+        CHECK_ROW(shares ? "a shared block" : "no shared block");
         struct pair *p = pair_begin();
 
         enter(p, "step");
@@ -714,22 +663,24 @@ TEST(blocks_of_a_python_stack_alone_get_hints_by_function)
 /* In either run: the next one may export a block that this one did not. */
 TEST(r85_a_site_that_shared_a_block_gets_no_hint)
 {
-    for (int which = 0; which < 3; which++) {
-        struct pair *p = pair_begin();
-        uint32_t block;
+    static const struct {
+        const char *name;
+        bool by_bad, by_good;
+        uint64_t shared, covered;
+    } rows[] = {
+            {"by nobody", false, false, 0, 3},
+            {"by the bad run", true, false, 2, 1},
+            {"by the good run", false, true, 2, 1},
+    };
 
-        enter(p, "A");
-        block = late(p, 1, 4 * MB);
-        (void)late(p, 1, 4 * MB);
-        (void)late(p, 2, 4 * MB);
-        leave(p);
-        if (which == 1)
-            p->bad.trace->blocks[block].shared = true;
-        if (which == 2)
-            p->good.trace->blocks[0].shared = true;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CHECK_ROW(rows[i].name);
+        struct pair *p = pair_told("A{ !1:4 !1:4 !2:4 }", 1);
+        p->bad.trace->blocks[0].shared = rows[i].by_bad;
+        p->good.trace->blocks[0].shared = rows[i].by_good;
         struct suggest_rules m = mined(p);
-        CHECK_EQ(m.shared.count, which ? 2 : 0);
-        CHECK_EQ(m.covered.count, which ? 1 : 3);
+        CHECK_EQ(m.shared.count, rows[i].shared);
+        CHECK_EQ(m.covered.count, rows[i].covered);
         suggest_rules_done(&m);
         pair_end(p);
     }
@@ -750,19 +701,18 @@ static void use_at(struct trace *trace, uint32_t block, uint64_t time_ns)
 
 TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
 {
-    struct pair *p = pair_begin();
-    uint32_t used, dead, exit;
+    enum {
+        USED,
+        DEAD /* nobody saw a use of the third */
+    };
+    struct pair *p = pair_told("A{ !1:4 !2:8 !3:2 }", 1);
+    uint32_t exit;
 
-    enter(p, "A");
-    used = late(p, 1, 4 * MB);
-    dead = late(p, 2, 8 * MB);
-    (void)late(p, 3, 2 * MB); /* nobody saw a use */
-    leave(p);
     give_times(p->bad.trace);
-    exit = p->bad.trace->anchors[p->bad.trace->blocks[used].anchor].exit;
-    use_at(p->bad.trace, used, p->bad.trace->events[exit].time_ns + 1);
-    use_at(p->bad.trace, dead, p->bad.trace->events[exit].time_ns - 1);
-    p->late[used] = false;
+    exit = p->bad.trace->anchors[p->bad.trace->blocks[USED].anchor].exit;
+    use_at(p->bad.trace, USED, p->bad.trace->events[exit].time_ns + 1);
+    use_at(p->bad.trace, DEAD, p->bad.trace->events[exit].time_ns - 1);
+    p->late[USED] = false;
     struct suggest_rules m = mined(p);
     CHECK_EQ(m.used.count, 1);
     CHECK_EQ(m.used.bytes, 4 * MB);
@@ -775,35 +725,33 @@ TEST(what_the_bad_run_still_uses_after_the_exit_gets_no_hint)
 /* The anchor around it ends behind that use; unless there may be uses that nobody saw. */
 TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
 {
-    for (int is_doubtful = 0; is_doubtful < 2; is_doubtful++) {
-        struct pair *p = pair_begin();
-        uint32_t block[3];
-        char name[32];
+    static const struct {
+        const char *name;
+        uint8_t use_flags;
+        uint64_t used, covered;
+        size_t hints;
+    } rows[] = {
+            {"all uses seen", FORMAT_USE_WATCHED, 0, 3, 1},
+            {"uses that nobody saw", FORMAT_USE_WATCHED | FORMAT_USE_SHOWN, 3, 0, 0},
+    };
 
-        for (int i = 0; i < 3; i++) {
-            numbered(name, "step_", i);
-            enter(p, name);
-            enter(p, "forward");
-            block[i] = late(p, 1, 4 * MB);
-            leave(p);
-            story_free(&p->good, story_alloc(&p->good, 2, MB));
-            story_free(&p->bad, story_alloc(&p->bad, 2, MB));
-            leave(p);
-        }
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CHECK_ROW(rows[i].name);
+        struct pair *p = pair_told("step_%{ forward{ !1:4 } -2:1 }", 3);
         pipestory_times(&p->bad);
-        for (int i = 0; i < 3; i++) {
-            struct trace_block *b = &p->bad.trace->blocks[block[i]];
+        for (uint32_t id = 0; id < 6; id += 2) {
+            struct trace_block *b = &p->bad.trace->blocks[id];
             uint32_t exit = p->bad.trace->anchors[b->anchor].exit;
-            use_at(p->bad.trace, block[i], p->bad.trace->events[exit].time_ns + 1);
-            b->use_flags = FORMAT_USE_WATCHED | (is_doubtful ? FORMAT_USE_SHOWN : 0);
+            use_at(p->bad.trace, id, p->bad.trace->events[exit].time_ns + 1);
+            b->use_flags = rows[i].use_flags;
         }
         struct suggest_rules m = mined(p);
-        CHECK_EQ(m.used.count, is_doubtful ? 3 : 0);
-        CHECK_EQ(m.covered.count, is_doubtful ? 0 : 3);
-        REQUIRE_EQ(m.hint_count, is_doubtful ? 0 : 1);
-        if (!is_doubtful) {
-            CHECK_STR_EQ(m.hints[0].rule.pick.inside, "step_*/forward");
-            CHECK_STR_EQ(m.hints[0].rule.when.anchor, "step_?");
+        CHECK_EQ(m.used.count, rows[i].used);
+        CHECK_EQ(m.covered.count, rows[i].covered);
+        REQUIRE_EQ(m.hint_count, rows[i].hints);
+        for (size_t k = 0; k < m.hint_count; k++) {
+            CHECK_STR_EQ(m.hints[k].rule.pick.inside, "step_*/forward");
+            CHECK_STR_EQ(m.hints[k].rule.when.anchor, "step_?");
         }
         suggest_rules_done(&m);
         pair_end(p);
@@ -813,19 +761,13 @@ TEST(what_the_bad_run_uses_after_the_exit_waits_for_the_next_one_around_it)
 /* One of two that no hint can tell apart is still used: the other one gets none either. */
 TEST(a_block_that_is_still_used_is_matched_by_no_hint_for_others)
 {
-    struct pair *p = pair_begin();
-    uint32_t block[3];
+    struct pair *p = pair_told("step{ !1:4 }", 3);
 
-    for (int i = 0; i < 3; i++) {
-        enter(p, "step");
-        block[i] = late(p, 1, 4 * MB);
-        leave(p);
-    }
     give_times(p->bad.trace);
-    for (int i = 0; i < 2; i++) { /* used in the step that follows; the last step has none */
+    for (uint32_t i = 0; i < 2; i++) { /* used in the step that follows; the last step has none */
         const struct trace_anchor *next =
-                &p->bad.trace->anchors[p->bad.trace->blocks[block[i + 1]].anchor];
-        use_at(p->bad.trace, block[i], p->bad.trace->events[next->enter].time_ns + 1);
+                &p->bad.trace->anchors[p->bad.trace->blocks[i + 1].anchor];
+        use_at(p->bad.trace, i, p->bad.trace->events[next->enter].time_ns + 1);
     }
     struct suggest_rules m = mined(p);
     CHECK_EQ(m.hint_count, 0);
@@ -870,15 +812,7 @@ TEST(a_hint_for_an_outer_anchor_does_not_act_at_the_inner_exit)
 
 TEST(the_prediction_counts_releases_at_their_exits)
 {
-    struct pair *p = pair_begin();
-    char name[32];
-    for (int i = 0; i < 10; i++) {
-        numbered(name, "SOT_CALL_", i);
-        enter(p, name);
-        kept(p, 1, 4 * MB);
-        (void)late(p, 2, 8 * MB);
-        leave(p);
-    }
+    struct pair *p = pair_told("SOT_CALL_%{ +1:4 !2:8 }", 10);
     struct suggest_rules m = mined(p);
     CHECK_EQ(m.max_before, 120 * MB);
     CHECK_EQ(m.max_after, 48 * MB); /* all kept, and the last late one before its exit */
@@ -891,16 +825,7 @@ TEST(the_prediction_counts_releases_at_their_exits)
 
 TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
 {
-    struct pair *p = pair_begin();
-    enter(p, "A");
-    uint32_t g = story_alloc(&p->good, 9, 100 * MB);
-    uint32_t b = story_alloc(&p->bad, 9, 100 * MB);
-    story_free(&p->good, g);
-    story_free(&p->bad, b);
-    leave(p);
-    enter(p, "B");
-    (void)late(p, 2, 8 * MB);
-    leave(p);
+    struct pair *p = pair_told("A{ -9:100 } B{ !2:8 }", 1);
     struct suggest_rules m = mined(p);
     REQUIRE_EQ(m.hint_count, 1); /* it is written all the same: every missing free becomes a hint */
     CHECK_EQ(m.hints[0].effect, SUGGEST_RULES_EFFECT_NONE);
@@ -912,28 +837,8 @@ TEST(a_hint_behind_the_peak_is_said_to_have_no_effect)
 /* What is left out because it does nothing for the peak is counted as that, and the figures are those of the hints that stay. */
 TEST(hints_that_are_left_out_as_idle_are_counted_apart)
 {
-    struct pair *p = pair_begin();
-    enter(p, "A");
-    (void)late(p, 1, 50 * MB);
-    leave(p);
-    enter(p, "B");
-    uint32_t g = story_alloc(&p->good, 9, 100 * MB);
-    uint32_t b = story_alloc(&p->bad, 9, 100 * MB);
-    story_free(&p->good, g);
-    story_free(&p->bad, b);
-    leave(p);
-    enter(p, "C");
-    (void)late(p, 2, 8 * MB);
-    (void)late(p, 2, 4 * MB);
-    leave(p);
-    for (int i = 0; i < 2; i++) { /* late once and kept once: no hint tells them apart */
-        enter(p, "D");
-        if (i)
-            kept(p, 3, 2 * MB);
-        else
-            (void)late(p, 3, 2 * MB);
-        leave(p);
-    }
+    /* in D late once and kept once: no hint tells them apart */
+    struct pair *p = pair_told("A{ !1:50 } B{ -9:100 } C{ !2:8 !2:4 } D{ !3:2 } D{ +3:2 }", 1);
     struct suggest_rules m = mined_as(p, true);
     REQUIRE_EQ(m.hint_count, 1);
     CHECK_EQ(m.hints[0].rule.pick.site[0], 1);
@@ -1188,44 +1093,6 @@ TEST(blocks_without_a_number_are_not_picked_by_number)
     pair_end(p);
 }
 
-TEST(names_that_are_no_text_match_themselves)
-{
-    char glob[RULE_GLOB_MAX];
-    char path[RULE_GLOB_MAX + 100] = "";
-
-    suggest_candidates_fold("st\xe9p_1", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_STR_EQ(glob, "st\xe9p_1");
-    suggest_candidates_fold("st\xc3\xa9p\xe2\x80\xa8\t", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_STR_EQ(glob, "st\xc3\xa9p\xe2\x80\xa8\t");
-    suggest_candidates_fold("a*b?c\\d", SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_STR_EQ(glob, "a\\*b\\?c\\\\d");
-    for (int i = 0; i < 120; i++) /* cut between two characters */
-        (void)strcat(path, "\xc3\xa9");
-    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
-    CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
-    suggest_candidates_fold(path + 1, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK_EQ((unsigned char)glob[0], 0xa9);
-    CHECK_EQ((unsigned char)glob[strlen(glob) - 2], 0xa9);
-    memset(path, '*', sizeof(path) - 1); /* no escape is cut */
-    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
-    CHECK(!wildcard_is_cut(glob));
-    CHECK(!wildcard_is_literal(glob));
-
-    struct pair *p = pair_begin();
-    enter(p, "st\xe9p");
-    (void)late(p, 1, 4 * MB);
-    leave(p);
-    enter(p, "st\xe8p");
-    kept(p, 1, 4 * MB);
-    leave(p);
-    struct suggest_rules m = mined(p);
-    REQUIRE_EQ(m.hint_count, 1);
-    CHECK_STR_EQ(m.hints[0].rule.pick.inside, "st\xe9p");
-    suggest_rules_done(&m);
-    pair_end(p);
-}
-
 static uint32_t roll(uint32_t *seed, uint32_t below)
 {
     *seed = *seed * 1664525u + 1013904223u;
@@ -1364,27 +1231,60 @@ TEST(names_of_letters_and_digits_are_compared_so_often_and_then_folded_whole)
     story_end(&s);
 }
 
-TEST(folding_replaces_runs_of_digits)
+TEST(a_name_is_folded_as_was_asked_for)
+{
+    static const struct {
+        const char *name, *path;
+        enum suggest_candidates_fold how;
+        const char *glob;
+    } rows[] = {
+            {"runs of digits", "SOT_CALL_17", SUGGEST_CANDIDATES_FOLD_RUNS, "SOT_CALL_*"},
+            {"several runs", "step_12/layer3.fwd", SUGGEST_CANDIDATES_FOLD_RUNS,
+                    "step_*/layer*.fwd"},
+            {"digits", "step_12", SUGGEST_CANDIDATES_FOLD_DIGITS, "step_\?\?"},
+            {"words", "req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_WORDS, "req_*/layer/uid-*"},
+            {"letters", "req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_LETTERS,
+                    "req_\?\?\?\?/layer/uid-\?\?"},
+            {"a star of the name's own", "abc*1", SUGGEST_CANDIDATES_FOLD_WORDS, "abc\\**"},
+            {"what means something in a glob", "a*b?c\\d", SUGGEST_CANDIDATES_FOLD_NOTHING,
+                    "a\\*b\\?c\\\\d"},
+            {"no text", "st\xe9p_1", SUGGEST_CANDIDATES_FOLD_NOTHING, "st\xe9p_1"},
+            {"text of several bytes", "st\xc3\xa9p\xe2\x80\xa8\t", SUGGEST_CANDIDATES_FOLD_NOTHING,
+                    "st\xc3\xa9p\xe2\x80\xa8\t"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char glob[RULE_GLOB_MAX];
+
+        CHECK_ROW(rows[i].name);
+        suggest_candidates_fold(rows[i].path, rows[i].how, glob);
+        CHECK_STR_EQ(glob, rows[i].glob);
+    }
+}
+
+TEST(a_name_that_is_too_long_is_cut_between_two_characters)
 {
     char glob[RULE_GLOB_MAX];
     char path[RULE_GLOB_MAX + 100];
-    suggest_candidates_fold("SOT_CALL_17", SUGGEST_CANDIDATES_FOLD_RUNS, glob);
-    CHECK_STR_EQ(glob, "SOT_CALL_*");
-    suggest_candidates_fold("step_12/layer3.fwd", SUGGEST_CANDIDATES_FOLD_RUNS, glob);
-    CHECK_STR_EQ(glob, "step_*/layer*.fwd");
-    suggest_candidates_fold("step_12", SUGGEST_CANDIDATES_FOLD_DIGITS, glob);
-    CHECK_STR_EQ(glob, "step_??");
+
     memset(path, 'x', sizeof(path));
     path[sizeof(path) - 1] = '\0';
     suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_RUNS, glob);
     CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
     CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
-    suggest_candidates_fold("req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_WORDS, glob);
-    CHECK_STR_EQ(glob, "req_*/layer/uid-*");
-    suggest_candidates_fold("req_5f3a/layer/uid-9Z", SUGGEST_CANDIDATES_FOLD_LETTERS, glob);
-    CHECK_STR_EQ(glob, "req_\?\?\?\?/layer/uid-\?\?");
-    suggest_candidates_fold("abc*1", SUGGEST_CANDIDATES_FOLD_WORDS, glob);
-    CHECK_STR_EQ(glob, "abc\\**");
+    *path = '\0';
+    for (int i = 0; i < 120; i++)
+        (void)strcat(path, "\xc3\xa9");
+    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_EQ(strlen(glob), RULE_GLOB_MAX - 1);
+    CHECK_EQ(glob[RULE_GLOB_MAX - 2], '*');
+    suggest_candidates_fold(path + 1, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
+    CHECK_EQ((unsigned char)glob[0], 0xa9);
+    CHECK_EQ((unsigned char)glob[strlen(glob) - 2], 0xa9);
+    memset(path, '*', sizeof(path) - 1); /* no escape is cut */
+    suggest_candidates_fold(path, SUGGEST_CANDIDATES_FOLD_NOTHING, glob);
+    CHECK(!wildcard_is_cut(glob));
+    CHECK(!wildcard_is_literal(glob));
 }
 
 /* A record that lost an allocation has a free of nothing: it changes no prediction. */
@@ -1529,22 +1429,31 @@ static void give_python(struct story *s, uint64_t site, const struct trace_pyfra
 /* A function if nothing else comes from it in such anchors, else its line, else the native site. */
 TEST(a_hint_for_what_piles_up_names_what_tells_it_apart)
 {
-    const struct trace_pyframe *const others[] = {&norm, &attend_again, &attend};
+    static const struct {
+        const char *name;
+        const struct trace_pyframe *other;
+        bool has_function, has_line;
+    } rows[] = {
+            {"the rest comes from another function", &norm, true, false},
+            {"from another line", &attend_again, true, true},
+            {"from the same line", &attend, false, false},
+    };
 
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct story s = story_begin();
         struct growers growers;
         const struct trace_pyframe own[] = {attend, train};
-        const struct trace_pyframe other[] = {*others[i], train};
+        const struct trace_pyframe other[] = {*rows[i].other, train};
 
+        CHECK_ROW(rows[i].name);
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
         give_python(&s, PIPESTORY_GRADIENT, own);
         give_python(&s, PIPESTORY_CHANGE, other);
         struct suggest_rules m = mined_growers(&s, &growers);
         REQUIRE_EQ(m.hint_count, 1);
-        CHECK_EQ(m.hints[0].key.frame != NULL, i < 2);
-        CHECK_EQ(m.hints[0].key.has_line, i == 1);
-        if (i < 2)
+        CHECK_EQ(m.hints[0].key.frame != NULL, rows[i].has_function);
+        CHECK_EQ(m.hints[0].key.has_line, rows[i].has_line);
+        if (m.hints[0].key.frame)
             CHECK_STR_EQ(m.hints[0].key.frame->function, "Block.attend");
         else
             CHECK_EQ(m.hints[0].rule.pick.site[0], PIPESTORY_GRADIENT);
@@ -1698,38 +1607,53 @@ static bool mined_with(struct story *s, const struct story *other, struct rule *
 /* One that receives nothing gives them back at the update, all at once. */
 TEST(a_hint_expects_what_it_matches_in_each_rank)
 {
-    static const struct pipestory others[] = {
-            {.micro_batches = 12}, {.micro_batches = 9, .is_silent = true, .is_behind = true}};
+    static const struct {
+        const char *name;
+        struct pipestory other;
+        uint64_t most;
+    } rows[] = {
+            {"a rank that receives", {.micro_batches = 12}, 3},
+            {"one that does not", {.micro_batches = 9, .is_silent = true, .is_behind = true}, 9},
+    };
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct story s = story_begin(), other = story_begin();
         struct rule rule;
 
+        CHECK_ROW(rows[i].name);
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12, .is_behind = true));
-        pipestory_step(&other, 0, &others[i]);
+        pipestory_step(&other, 0, &rows[i].other);
         REQUIRE(mined_with(&s, &other, &rule));
         CHECK_EQ(rule.expect.count.lo, 1);
-        CHECK_EQ(rule.expect.count.hi, i ? 9 : 3);
-        CHECK_EQ(rule.expect.bytes.hi, (i ? 9 : 3) * UINT64_C(16) * MB);
+        CHECK_EQ(rule.expect.count.hi, rows[i].most);
+        CHECK_EQ(rule.expect.bytes.hi, rows[i].most * 16 * MB);
         story_end(&s);
         story_end(&other);
     }
 }
 
-/* It reads them once more, may do so unseen, or gave them to somebody: nothing at that site is written, at another anchor neither. */
+/* Nothing at that site is written, at another anchor neither. */
 TEST(no_hint_takes_what_another_rank_still_uses)
 {
-    static const struct pipestory others[] = {{.micro_batches = 12, .read_after = 3},
-            {.micro_batches = 12, .is_doubtful = true}, {.micro_batches = 12}};
+    static const struct {
+        const char *name;
+        struct pipestory other;
+        bool is_shared;
+    } rows[] = {
+            {"it reads them once more", {.micro_batches = 12, .read_after = 3}, false},
+            {"it may do so unseen", {.micro_batches = 12, .is_doubtful = true}, false},
+            {"it gave them to somebody", {.micro_batches = 12}, true},
+    };
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct story s = story_begin(), other = story_begin();
         struct rule rule;
 
+        CHECK_ROW(rows[i].name);
         pipestory_step(&s, 0, PIPESTORY(.micro_batches = 12));
-        pipestory_step(&other, 0, &others[i]);
+        pipestory_step(&other, 0, &rows[i].other);
         for (size_t k = 0; k < other.trace->block_count; k++)
-            other.trace->blocks[k].shared = i == 2;
+            other.trace->blocks[k].shared = rows[i].is_shared;
         CHECK(!mined_with(&s, &other, &rule));
         story_end(&s);
         story_end(&other);
