@@ -42,10 +42,10 @@ static void done(struct program *p)
     free(p->begins);
 }
 
+static uint64_t state = 7;
+
 static uint32_t random_below(uint32_t n)
 {
-    static uint64_t state = 7;
-
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return (uint32_t)((state >> 33) % n);
 }
@@ -139,7 +139,7 @@ static void run_step(struct program *p, const struct kind *kind, struct kept *ke
 
 static void set_up(struct program *p)
 {
-    for (uint64_t i = 0; i < 2 * LAYERS; i++)
+    for (uint64_t i = 0; i < UINT64_C(2) * LAYERS; i++)
         (void)take(p, 100, 4 * MIB + i % 5 * 512);
 }
 
@@ -180,38 +180,84 @@ static void check_no_steps(const struct program *p, const char *word)
 
 static const struct kind plain = {.batch = 1};
 
-TEST(r90_ten_steps_of_twenty_four_layers_are_ten_steps)
+/* So many steps of a kind, and then so many of another one; the gradients of the last step of a kind stay. */
+struct turn {
+    struct kind kind;
+    int count;
+    struct kind then;
+    int then_count;
+};
+
+/* So many turns after a program was set up. */
+static void check_turns(const struct turn *turn, int turns)
 {
     struct program p = {0};
+
+    state = 7;
     set_up(&p);
-    run_steps(&p, &plain, 10);
+    for (int i = 0; i < turns; i++) {
+        run_steps(&p, &turn->kind, turn->count);
+        run_steps(&p, &turn->then, turn->then_count);
+    }
     check_steps(&p);
     done(&p);
 }
 
+TEST(r90_ten_steps_of_twenty_four_layers_are_ten_steps)
+{
+    check_turns(&(struct turn){.kind = {.batch = 1}, .count = 10}, 1);
+}
+
 TEST(r90_without_sites_they_are_ten_steps_too)
 {
-    struct kind kind = {.batch = 1, .has_no_sites = true};
-    struct program p = {0};
-    set_up(&p);
-    run_steps(&p, &kind, 10);
-    check_steps(&p);
-    done(&p);
+    check_turns(&(struct turn){.kind = {.batch = 1, .has_no_sites = true}, .count = 10}, 1);
+}
+
+TEST(steps_are_found_among_what_differs_from_them)
+{
+    static const struct {
+        const char *name;
+        struct turn turn;
+        int turns;
+    } rows[] = {
+            {"a first step that makes the optimizer's state",
+                    {{.batch = 1, .makes_state = true, .extra = 6}, 1, {.batch = 1}, 6}, 1},
+            {"evaluations between steps are not steps and hide none",
+                    {{.batch = 1}, 4, {.batch = 1, .is_evaluation = true}, 1}, 5},
+            {"slightly different content", {.kind = {.batch = 1, .extra = 1}, .count = 15}, 1},
+            {"gradients that live into the next step",
+                    {.kind = {.batch = 1, .keeps_gradients = true}, .count = 6}, 1},
+            {"steps that leak", {.kind = {.batch = 1, .leaks = true}, .count = 8}, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        CHECK_ROW(rows[i].name);
+        check_turns(&rows[i].turn, rows[i].turns);
+    }
+}
+
+/* Each layer frees what it was given. Returns what the last one hands on. */
+static uint32_t run_layers(struct program *p)
+{
+    uint32_t x = take(p, 1, 8 * MIB);
+
+    for (int i = 0; i < LAYERS; i++) {
+        uint32_t wide = take(p, 2, 32 * MIB);
+        uint32_t y = take(p, 3, 8 * MIB);
+        pair(p, 4, MIB);
+        give(p, wide);
+        give(p, x);
+        x = y;
+    }
+    pair(p, 5, 40 * MIB);
+    return x;
 }
 
 TEST(r90_layers_that_hand_on_their_result_are_no_steps)
 {
     struct program p = {0};
-    uint32_t x = take(&p, 1, 8 * MIB);
-    for (int i = 0; i < LAYERS; i++) {
-        uint32_t wide = take(&p, 2, 32 * MIB);
-        uint32_t y = take(&p, 3, 8 * MIB);
-        pair(&p, 4, MIB);
-        give(&p, wide);
-        give(&p, x);
-        x = y;
-    }
-    pair(&p, 5, 40 * MIB);
+
+    (void)run_layers(&p);
     check_no_steps(&p, "times about 3 allocations");
     done(&p);
 }
@@ -219,19 +265,10 @@ TEST(r90_layers_that_hand_on_their_result_are_no_steps)
 TEST(r90_passes_of_layers_that_hand_on_their_result_are_steps)
 {
     struct program p = {0};
+
     for (int pass = 0; pass < 6; pass++) {
         begin_step(&p);
-        uint32_t x = take(&p, 1, 8 * MIB);
-        for (int i = 0; i < LAYERS; i++) {
-            uint32_t wide = take(&p, 2, 32 * MIB);
-            uint32_t y = take(&p, 3, 8 * MIB);
-            pair(&p, 4, MIB);
-            give(&p, wide);
-            give(&p, x);
-            x = y;
-        }
-        pair(&p, 5, 40 * MIB);
-        give(&p, x);
+        give(&p, run_layers(&p));
     }
     check_steps(&p);
     done(&p);
@@ -289,17 +326,6 @@ TEST(r90_microbatches_are_parts_of_their_step)
     done(&p);
 }
 
-TEST(a_first_step_that_makes_the_optimizers_state_is_a_step)
-{
-    struct kind first = {.batch = 1, .makes_state = true, .extra = 6};
-    struct program p = {0};
-    set_up(&p);
-    run_steps(&p, &first, 1);
-    run_steps(&p, &plain, 6);
-    check_steps(&p);
-    done(&p);
-}
-
 TEST(steps_whose_sizes_follow_the_batch_are_found_by_their_sites)
 {
     struct program p = {0};
@@ -308,49 +334,6 @@ TEST(steps_whose_sizes_follow_the_batch_are_found_by_their_sites)
         struct kind kind = {.batch = 3 + i * 7 % 5};
         run_steps(&p, &kind, 1);
     }
-    check_steps(&p);
-    done(&p);
-}
-
-TEST(evaluations_between_steps_are_not_steps_and_hide_none)
-{
-    struct kind evaluation = {.batch = 1, .is_evaluation = true};
-    struct program p = {0};
-    set_up(&p);
-    for (int i = 0; i < 5; i++) {
-        run_steps(&p, &plain, 4);
-        run_steps(&p, &evaluation, 1);
-    }
-    check_steps(&p);
-    done(&p);
-}
-
-TEST(steps_of_slightly_different_content_are_found)
-{
-    struct kind kind = {.batch = 1, .extra = 1};
-    struct program p = {0};
-    set_up(&p);
-    run_steps(&p, &kind, 15);
-    check_steps(&p);
-    done(&p);
-}
-
-TEST(gradients_that_live_into_the_next_step_hide_no_step)
-{
-    struct kind kind = {.batch = 1, .keeps_gradients = true};
-    struct program p = {0};
-    set_up(&p);
-    run_steps(&p, &kind, 6);
-    check_steps(&p);
-    done(&p);
-}
-
-TEST(steps_that_leak_are_steps)
-{
-    struct kind kind = {.batch = 1, .leaks = true};
-    struct program p = {0};
-    set_up(&p);
-    run_steps(&p, &kind, 8);
     check_steps(&p);
     done(&p);
 }
@@ -387,6 +370,7 @@ TEST(steps_are_found_where_the_beginning_was_lost_and_the_end_cut_off)
 TEST(as_much_as_a_step_before_the_first_one_is_not_strange_to_them)
 {
     for (uint32_t more = 0; more < 2; more++) {
+        CHECK_ROW(more ? "one more" : "as much");
         struct program p = {0};
         struct program one = {0};
         struct period period;
