@@ -32,7 +32,7 @@ int __wrap_fchmod(int fd, mode_t mode);
 int __wrap_fstatvfs(int fd, struct statvfs *ret_status);
 
 /* How the file system is. */
-static struct {
+static struct disk {
     int no_fallocate;        /* errno of each fallocate, 0 = it works */
     int interrupts;          /* so many calls of fallocate and pwrite are interrupted */
     bool writes_little;      /* pwrite takes at most 1000 bytes */
@@ -197,17 +197,55 @@ static void check_whole(uint64_t pairs)
     read_close(capture);
 }
 
-TEST(a_file_system_without_fallocate_gets_zeroes)
+TEST(what_a_file_system_cannot_do_is_lived_with_or_one_error)
 {
-    int error = 0;
+    enum {
+        NONE = EOPNOTSUPP
+    };
+    static const struct {
+        const char *name;
+        struct disk disk;
+        int error;  /* of one call, 0 = of none */
+        bool fails; /* there is no capture, and no file is left */
+        int writes; /* at least */
+    } rows[] = {
+            {"zeroes for fallocate", {.room = -1, .no_fallocate = NONE, .writes_little = true}, 0,
+                    false, 801},
+            {"writes of those are interrupted and short",
+                    {.room = -1, .no_fallocate = ENOSYS, .interrupts = 5, .writes_little = true}, 0,
+                    false, 0},
+            {"no room for the header", {.room = 1000}, -ENOSPC, true, 0},
+            {"nor for its zeroes", {.room = 1000, .no_fallocate = NONE}, -ENOSPC, true, 0},
+            {"no shared mappings (some network file systems)", {.room = -1, .no_mmap = ENODEV},
+                    -ENODEV, true, 0},
+            {"nor files without a name", {.room = -1, .no_mmap = ENODEV, .no_tmpfile = NONE},
+                    -ENODEV, true, 0},
+            {"a mapping that is refused later is as a full disk",
+                    {.room = -1, .no_mmap = ENOMEM, .maps_once = true}, -ENOMEM, false, 0},
+            {"no O_TMPFILE: a file is made by its name", {.room = -1, .no_tmpfile = NONE}, 0, false,
+                    0},
+            {"no /proc, or no hard links: so it is", {.room = -1, .no_link = ENOENT}, 0, false, 0},
+    };
 
-    start(FORMAT_TRACE_FULL);
-    disk.no_fallocate = EOPNOTSUPP;
-    disk.writes_little = true;
-    CHECK_EQ(run(&error), 0);
-    CHECK_EQ(error, 0);
-    CHECK_GT(calls_of_pwrite, 800);
-    check_whole(20000);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int error = 0;
+
+        CHECK_ROW(rows[i].name);
+        start(FORMAT_TRACE_FULL);
+        disk = rows[i].disk;
+        calls_of_pwrite = 0;
+        CHECK_EQ(run(&error), rows[i].error != 0);
+        CHECK_EQ(error, rows[i].error);
+        CHECK_EQ(disk.interrupts, 0);
+        CHECK_GE(calls_of_pwrite, rows[i].writes);
+        if (rows[i].fails) {
+            CHECK_EQ(access(file, F_OK), -1);
+            CHECK_STR_EQ(capture_path(), "");
+        } else {
+            check_whole(20000);
+        }
+        track_sweep();
+    }
 }
 
 TEST(an_interrupted_call_is_made_again)
@@ -225,36 +263,6 @@ TEST(an_interrupted_call_is_made_again)
     check_whole(20000);
 }
 
-/* Interrupted and short writes where there is no fallocate. */
-TEST(an_interrupted_write_goes_on_where_it_was)
-{
-    int error = 0;
-
-    start(FORMAT_TRACE_FULL);
-    disk.no_fallocate = ENOSYS;
-    disk.interrupts = 5;
-    disk.writes_little = true;
-    CHECK_EQ(run(&error), 0);
-    CHECK_EQ(error, 0);
-    CHECK_EQ(disk.interrupts, 0);
-    check_whole(20000);
-}
-
-TEST(a_disk_without_room_for_the_header_leaves_no_file)
-{
-    int error = 0;
-
-    for (int variant = 0; variant < 2; variant++) {
-        start(FORMAT_TRACE_FULL);
-        disk.room = 1000;
-        disk.no_fallocate = variant ? EOPNOTSUPP : 0;
-        CHECK_EQ(run(&error), 1);
-        CHECK_EQ(error, -ENOSPC);
-        CHECK_EQ(access(file, F_OK), -1);
-        CHECK_STR_EQ(capture_path(), "");
-    }
-}
-
 /* The disk is full at each possible moment: one error for all areas of the file, and the figures go on. */
 TEST(a_disk_that_is_full_at_any_moment_is_told_and_lived_with)
 {
@@ -269,51 +277,6 @@ TEST(a_disk_that_is_full_at_any_moment_is_told_and_lived_with)
         CHECK(errors == 0 || error == -ENOSPC);
         check_whole(20000);
         capture_state(FORMAT_STATE_CLEAN, 0);
-        track_sweep();
-    }
-}
-
-/* Where files cannot be mapped (some network file systems), there is no capture, and no file is left. */
-TEST(a_file_system_without_shared_mappings_is_one_error)
-{
-    int error = 0;
-
-    for (int variant = 0; variant < 2; variant++) {
-        start(FORMAT_TRACE_FULL);
-        disk.no_mmap = ENODEV;
-        disk.no_tmpfile = variant ? EOPNOTSUPP : 0;
-        CHECK_EQ(run(&error), 1);
-        CHECK_EQ(error, -ENODEV);
-        CHECK_EQ(access(file, F_OK), -1);
-    }
-}
-
-TEST(a_mapping_that_is_refused_later_is_as_a_full_disk)
-{
-    int error = 0;
-    int errors;
-
-    start(FORMAT_TRACE_FULL);
-    disk.no_mmap = ENOMEM;
-    disk.maps_once = true;
-    errors = run(&error);
-    CHECK_EQ(errors, 1);
-    CHECK_EQ(error, -ENOMEM);
-    check_whole(20000);
-}
-
-/* Without O_TMPFILE, and without /proc or hard links, a file is made by its name. */
-TEST(a_file_is_made_by_its_name_where_it_cannot_be_made_without)
-{
-    for (int variant = 0; variant < 2; variant++) {
-        int error = 0;
-
-        start(FORMAT_TRACE_FULL);
-        disk.no_tmpfile = variant ? 0 : EOPNOTSUPP;
-        disk.no_link = variant ? ENOENT : 0;
-        CHECK_EQ(run(&error), 0);
-        CHECK_EQ(error, 0);
-        check_whole(20000);
         track_sweep();
     }
 }

@@ -735,6 +735,7 @@ TEST(a_name_without_a_pattern_is_rank_0s_and_others_have_theirs_behind_it)
     int status = 0;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_ROW(cases[i].name);
         pid_t child = fork(); /* a process has one capture */
 
         if (child == 0) {

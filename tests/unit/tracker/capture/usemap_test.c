@@ -59,10 +59,11 @@ static void compare_around(uint64_t lo, uint64_t size)
 }
 
 /* Blocks of all sizes come and go in `span` bytes from base, at most `most` of them. */
-static void agree(uint64_t base, uint64_t span, int most, uint64_t seed)
+static void agree(const char *name, uint64_t base, uint64_t span, int most, uint64_t seed)
 {
     uint64_t random = seed;
 
+    CHECK_ROW(name);
     usemap_init();
     memset(model, 0, sizeof model);
     for (int step = 0; step < 6000; step++) {
@@ -97,18 +98,18 @@ static void agree(uint64_t base, uint64_t span, int most, uint64_t seed)
 
 TEST(small_blocks_agree_with_a_list)
 {
-    agree(UINT64_C(0x7f1234500000), 4 * MB, MODEL_MAX, 1);
+    agree("small blocks", UINT64_C(0x7f1234500000), 4 * MB, MODEL_MAX, 1);
 }
 
 TEST(blocks_of_all_sizes_agree_with_a_list)
 {
-    agree(UINT64_C(0x7f0000000000) - GB, 64 * GB, MODEL_MAX, 2);
+    agree("all sizes", UINT64_C(0x7f0000000000) - GB, 64 * GB, MODEL_MAX, 2);
 }
 
 TEST(blocks_around_the_borders_of_every_level_agree_with_a_list)
 {
-    agree((UINT64_C(1) << 36) - 3 * MB, 6 * MB, 60, 3);
-    agree((UINT64_C(1) << 26) - 64 * 1024, 128 * 1024, 20, 4);
+    agree("upper border", (UINT64_C(1) << 36) - 3 * MB, 6 * MB, 60, 3);
+    agree("lower border", (UINT64_C(1) << 26) - 64 * 1024, 128 * 1024, 20, 4);
 }
 
 TEST(the_first_of_a_stretch_is_the_lowest)
@@ -158,13 +159,15 @@ TEST(what_has_no_place_is_refused)
 /* ---- one block after the other at an address ------------------------------------------------ */
 
 /* Blocks come and go at `most` addresses of a stretch, mostly with the size that they had before. */
-static void agree_kept(uint64_t base, uint64_t span, unsigned most_shift, int most, uint64_t seed)
+static void agree_kept(const char *name, uint64_t base, uint64_t span, unsigned most_shift,
+        int most, uint64_t seed)
 {
     struct usemap_range *keep[MODEL_MAX] = {0};
     uint64_t at[MODEL_MAX], size[MODEL_MAX];
     uint64_t random = seed;
     unsigned woken = 0;
 
+    CHECK_ROW(name);
     usemap_init();
     memset(model, 0, sizeof model);
     for (int i = 0; i < most; i++) {
@@ -202,10 +205,10 @@ static void agree_kept(uint64_t base, uint64_t span, unsigned most_shift, int mo
 
 TEST(kept_ranges_agree_with_a_list)
 {
-    agree_kept(UINT64_C(0x7f1234500000), 4 * MB, 16, MODEL_MAX, 5);
-    agree_kept(UINT64_C(0x7f0000000000) - GB, 64 * GB, 33, MODEL_MAX, 6);
-    agree_kept((UINT64_C(1) << 36) - 3 * MB, 6 * MB, 19, 60, 7);
-    agree_kept((UINT64_C(1) << 26) - 64 * 1024, 128 * 1024, 13, 40, 8);
+    agree_kept("small blocks", UINT64_C(0x7f1234500000), 4 * MB, 16, MODEL_MAX, 5);
+    agree_kept("all sizes", UINT64_C(0x7f0000000000) - GB, 64 * GB, 33, MODEL_MAX, 6);
+    agree_kept("upper border", (UINT64_C(1) << 36) - 3 * MB, 6 * MB, 19, 60, 7);
+    agree_kept("lower border", (UINT64_C(1) << 26) - 64 * 1024, 128 * 1024, 13, 40, 8);
 }
 
 TEST(a_block_of_the_same_size_finds_its_place_again)
