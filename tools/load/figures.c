@@ -284,10 +284,10 @@ void figures_print_stack(
 static size_t touch_stacks(const struct trace *trace, const struct load_hint *hint,
         struct symbols *symbols, uint32_t ret_stacks[2], char ***ret_ways)
 {
-    size_t count = hint->argcheck_block == TRACE_NONE ? 1 : 2;
+    size_t count = hint->touched_block == TRACE_NONE ? 1 : 2;
 
     ret_stacks[0] = hint->touch_stack;
-    ret_stacks[1] = count == 2 ? trace->blocks[hint->argcheck_block].stack : 0;
+    ret_stacks[1] = count == 2 ? trace->blocks[hint->touched_block].stack : 0;
     *ret_ways = title_ways(symbols, ret_stacks, sizeof(*ret_stacks), 0, count);
     return count;
 }
@@ -304,7 +304,7 @@ void figures_print_touch(
             (void)fputs("    used by: ", out);
         else
             (void)fprintf(out, "    %s allocated by: ",
-                    render_bytes(trace->blocks[hint->argcheck_block].size).text);
+                    render_bytes(trace->blocks[hint->touched_block].size).text);
         render_text(out, ways[i]);
         (void)fputc('\n', out);
         figures_print_stack(out, symbols, stacks[i], "      ", 8);

@@ -322,7 +322,7 @@ static void count_hint(
         leave_limbo(tr, event, hint);
     if (touches == 0 && (load_touches(hint) > 0 || event->what == FORMAT_HINT_CARRIED)) {
         hint->touch_stack = load_stack_of(tr, event->stack, event->pystack);
-        hint->argcheck_block = trace_find_live(tr->trace, event->addr);
+        hint->touched_block = trace_find_live(tr->trace, event->addr);
     }
     if (event->what == FORMAT_HINT_LATE_WRITE && hint->sums[event->what].count == 1) {
         hint->written_block = trace_find_last(tr->trace, event->addr);
@@ -474,7 +474,7 @@ static void make_hints(struct load *load)
         load->hints[i].id = capture->rule[i].id;
         load->hints[i].mode = capture->rule[i].mode;
         load->hints[i].action = capture->rule[i].action;
-        load->hints[i].argcheck_block = TRACE_NONE;
+        load->hints[i].touched_block = TRACE_NONE;
         load->hints[i].written_block = TRACE_NONE;
         load->hints[i].drift = capture->rule[i].has_drifted ? &capture->rule[i].drift : NULL;
     }

@@ -33,7 +33,7 @@ struct load_hint {
     uint64_t limbo_max_ns;                    /* longest time between dead and unmapped */
     /* of the first late touch or violation; else of the last new place that carried the address */
     uint32_t touch_stack;
-    uint32_t argcheck_block;             /* the block that it touched, TRACE_NONE */
+    uint32_t touched_block;              /* the block that it touched, TRACE_NONE */
     uint32_t written_block;              /* of the first late write, TRACE_NONE */
     uint64_t written_at;                 /* the first byte of it that was changed */
     const struct hintwords_drift *drift; /* the first one, NULL */

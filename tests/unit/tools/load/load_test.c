@@ -342,7 +342,7 @@ TEST(what_happened_to_a_hint_is_counted)
     CHECK_EQ(hint->sums[FORMAT_HINT_DEAD].bytes, 10);
     CHECK_EQ(hint->sums[FORMAT_HINT_UNMAPPED].count, 1);
     CHECK_EQ(hint->sums[FORMAT_HINT_VIOLATION].count, 1);
-    CHECK_EQ(hint->argcheck_block, 0);
+    CHECK_EQ(hint->touched_block, 0);
     CHECK_EQ(hint->limbo_max_ns, 600);
     CHECK_EQ(hint->sums[FORMAT_HINT_SKIPPED].count, 1);
     CHECK_EQ(hint->sums[FORMAT_HINT_REFUSED].count, 0);

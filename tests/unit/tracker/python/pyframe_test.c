@@ -270,7 +270,7 @@ TEST(versions_that_are_known_are_not)
 }
 
 /* At which word of _Py_DebugOffsets the groups begin, each with its size: in 3.13, 3.14 and 3.15. */
-static const struct compare_groups {
+static const struct offset_groups {
     uint64_t version;
     unsigned thread, frame, code, object, type, bytes, text;
 } in_3_13 = {0x030d01f0, 19, 28, 34, 44, 46, 64, 67},
@@ -283,7 +283,7 @@ static void publish_group(unsigned at, const uint64_t *words, size_t bytes)
 }
 
 /* A table with other offsets than any version that was seen. */
-static void publish_table(const struct compare_groups *at)
+static void publish_table(const struct offset_groups *at)
 {
     /* size, prev, next, interp, current_frame */
     static const uint64_t thread[] = {400, 0, 8, 16, 80};
@@ -316,7 +316,7 @@ static const char *refusal(const char *release)
     return why;
 }
 
-static void table_counts(const struct compare_groups *at, const char *release)
+static void table_counts(const struct offset_groups *at, const char *release)
 {
     const char *why;
 
@@ -359,7 +359,7 @@ TEST(in_3_15_the_table_of_the_interpreter_counts)
 
 TEST(a_later_version_with_the_table_of_3_15_needs_no_new_one)
 {
-    struct compare_groups later = in_3_15;
+    struct offset_groups later = in_3_15;
 
     later.version = 0x031000f0;
     table_counts(&later, "3.16.0 (main)");
@@ -367,7 +367,7 @@ TEST(a_later_version_with_the_table_of_3_15_needs_no_new_one)
 }
 
 static void table_is_refused(
-        const struct compare_groups *at, uint64_t as_version, const char *release)
+        const struct offset_groups *at, uint64_t as_version, const char *release)
 {
     publish_table(at);
     runtime[1] = as_version;
@@ -377,7 +377,7 @@ static void table_is_refused(
 /* Two words more among those of the thread state, or in any other group before. */
 TEST(a_version_with_the_table_of_another_is_refused)
 {
-    struct compare_groups later = in_3_15;
+    struct offset_groups later = in_3_15;
 
     later.frame += 2;
     later.code += 2;
@@ -425,7 +425,7 @@ TEST(a_free_threaded_build_is_refused)
             "it is a free-threaded build");
 }
 
-static void offsets_are_checked(const struct compare_groups *at, const char *release)
+static void offsets_are_checked(const struct offset_groups *at, const char *release)
 {
     const unsigned words[] = {at->thread, at->thread + 4, at->frame, at->frame + 1, at->frame + 2,
             at->frame + 3, at->frame + 5, at->code, at->code + 1, at->code + 2, at->code + 3,
