@@ -47,7 +47,7 @@ LOCAL = {
     "kedge-suggest.1": "covered effect mixed no_stack piled picks predicted nothing waited",
     "kedge-verify.1": "failed keeps_meta poisoned trap trapped verified",
     "kedge-ranks.1": "outlier restarted several unread",
-    "kedge-whatif.1": "granules wasted",
+    "kedge-whatif.1": "access accessed create granules map release storage unmap unmapped wasted",
     "kedge-hints.1": "valid warnings",
     "kedge-check.1": "figure",
 }

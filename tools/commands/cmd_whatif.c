@@ -365,6 +365,19 @@ static void json_calls(struct json *json, const struct whatif_pass *pass)
     json_end(json, '}');
 }
 
+static void json_storage(struct json *json, const struct counting_storage *storage)
+{
+    json_begin(json, "storage", '{');
+    json_uint(json, "creates", storage->creates);
+    json_uint(json, "releases", storage->releases);
+    json_uint(json, "maps", storage->maps);
+    json_uint(json, "unmaps", storage->unmaps);
+    json_uint(json, "unmapped_bytes", storage->unmapped_bytes);
+    json_uint(json, "accesses", storage->accesses);
+    json_uint(json, "accessed_bytes", storage->accessed_bytes);
+    json_end(json, '}');
+}
+
 static void json_answer(struct json *json, const struct query *query, const struct whatif *answer)
 {
     json_text(json, "policy", answer->policy->name);
@@ -384,6 +397,7 @@ static void json_answer(struct json *json, const struct query *query, const stru
         json_uint(json, "waits", pass->waits);
         json_uint(json, "peak_reserved_bytes", pass->peak_reserved);
         json_calls(json, pass);
+        json_storage(json, &pass->storage);
         json_end(json, '}');
     }
     json_end(json, ']');

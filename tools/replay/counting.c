@@ -37,6 +37,23 @@ uint64_t counting_calls(const struct counting *counting)
     return sum;
 }
 
+struct counting_storage counting_storage_since(
+        const struct counting *counting, const struct counting *before)
+{
+    const struct counting_storage *now = &counting->storage;
+    const struct counting_storage *then = &before->storage;
+
+    return (struct counting_storage){
+            .creates = now->creates - then->creates,
+            .releases = now->releases - then->releases,
+            .maps = now->maps - then->maps,
+            .unmaps = now->unmaps - then->unmaps,
+            .accesses = now->accesses - then->accesses,
+            .unmapped_bytes = now->unmapped_bytes - then->unmapped_bytes,
+            .accessed_bytes = now->accessed_bytes - then->accessed_bytes,
+    };
+}
+
 static uint32_t counting_hold(struct counting *counting, uint64_t size, uint64_t taken)
 {
     VEC_PUSH(counting->sizes, counting->size_count, counting->size_room) = size;
@@ -133,9 +150,12 @@ static int counting_range(void *self, devptr_t ptr, uint64_t size)
 /* Makes a handle; handle 0 would mean none. */
 static int counting_create(void *self, int device, uint64_t size, uint64_t *ret_handle)
 {
+    struct counting *counting = self;
+
     (void)device;
-    counting_add_call(self, COUNTING_HANDLE);
-    *ret_handle = (uint64_t)counting_hold(self, size, size) + 1;
+    counting_add_call(counting, COUNTING_HANDLE);
+    counting->storage.creates++;
+    *ret_handle = (uint64_t)counting_hold(counting, size, size) + 1;
     return 0;
 }
 
@@ -144,6 +164,7 @@ static int counting_release(void *self, uint64_t handle)
     struct counting *counting = self;
 
     counting_add_call(counting, COUNTING_HANDLE);
+    counting->storage.releases++;
     counting->reserved -= counting->sizes[handle - 1];
     counting->sizes[handle - 1] = 0;
     return 0;
@@ -151,28 +172,40 @@ static int counting_release(void *self, uint64_t handle)
 
 static int counting_map(void *self, devptr_t ptr, uint64_t size, uint64_t handle)
 {
+    struct counting *counting = self;
+
     (void)ptr;
     (void)size;
     (void)handle;
-    counting_add_call(self, COUNTING_MAPPING);
+    counting_add_call(counting, COUNTING_MAPPING);
+    counting->storage.maps++;
     return 0;
 }
 
 static int counting_unmap(void *self, devptr_t ptr, uint64_t size)
 {
-    return counting_map(self, ptr, size, 0);
+    struct counting *counting = self;
+
+    (void)ptr;
+    counting_add_call(counting, COUNTING_MAPPING);
+    counting->storage.unmaps++;
+    counting->storage.unmapped_bytes += size;
+    return 0;
 }
 
 static int counting_access(void *self, enum heap_kind heap, uint64_t owner, int device,
         devptr_t ptr, uint64_t size, enum driver_access access)
 {
+    struct counting *counting = self;
+
     (void)heap;
     (void)owner;
     (void)device;
     (void)ptr;
-    (void)size;
     (void)access;
-    counting_add_call(self, COUNTING_MAPPING);
+    counting_add_call(counting, COUNTING_MAPPING);
+    counting->storage.accesses++;
+    counting->storage.accessed_bytes += size;
     return 0;
 }
 

@@ -38,12 +38,19 @@ enum counting_kind {
     COUNTING_KIND_COUNT,
 };
 
+/* What the calls of COUNTING_HANDLE and COUNTING_MAPPING were, and the bytes that some took at once. */
+struct counting_storage {
+    uint64_t creates, releases, maps, unmaps, accesses;
+    uint64_t unmapped_bytes, accessed_bytes;
+};
+
 struct counting {
     uint64_t lag; /* may be set at any time */
     bool backed;  /* set before the first call */
     /* the books */
     uint64_t reserved, reserved_high; /* bytes held; the owner may reset the high mark */
     uint64_t calls[COUNTING_KIND_COUNT];
+    struct counting_storage storage;
     uint64_t waits; /* host waits: those calls, and waits within other calls */
     /* private to counting.c: */
     uint64_t now;       /* events so far */
@@ -60,6 +67,9 @@ struct driver counting_driver(struct counting *counting);
 void counting_done(struct counting *counting);
 
 uint64_t counting_calls(const struct counting *counting);
+/* What came since `before`, a copy of an earlier state. */
+struct counting_storage counting_storage_since(
+        const struct counting *counting, const struct counting *before);
 
 /* The program goes on by one event. */
 void counting_step(struct counting *counting);

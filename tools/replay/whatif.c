@@ -222,6 +222,7 @@ static int play_pass(struct player *player, struct whatif_pass *ret)
     *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
             .waits = counting->waits - before.waits,
             .granules_moved = whatif_moved(player) - moved_before,
+            .storage = counting_storage_since(counting, &before),
             .peak_reserved = counting->reserved_high};
     for (int i = 0; i < COUNTING_KIND_COUNT; i++)
         ret->calls[i] = counting->calls[i] - before.calls[i];

@@ -69,6 +69,7 @@ struct whatif_pass {
     uint64_t driver_calls, granules_moved;
     uint64_t waits;                      /* host waits, in calls for that or in others */
     uint64_t calls[COUNTING_KIND_COUNT]; /* the driver calls by kind */
+    struct counting_storage storage;     /* those for handles and mappings */
     uint64_t peak_reserved;
 };
 

@@ -67,6 +67,39 @@ TEST(what_is_held_counts_segments_and_handles)
     counting_done(&counting);
 }
 
+TEST(calls_for_handles_and_mappings_are_told_apart_with_their_bytes)
+{
+    struct counting counting;
+    struct driver driver = counting_driver(&counting);
+    struct counting before;
+    struct counting_storage since;
+    uint64_t handle[2];
+
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(driver.handle_create(driver.self, 0, 2 * MIB, &handle[i]), 0);
+        CHECK_EQ(driver.map(driver.self, 64 * MIB + 2 * MIB * (unsigned)i, 2 * MIB, handle[i]), 0);
+    }
+    before = counting;
+    CHECK_EQ(driver.set_access(driver.self, HEAP_MAPPED, 1, 0, 64 * MIB, 4 * MIB, DRIVER_ACCESS_RW),
+            0);
+    CHECK_EQ(driver.unmap(driver.self, 64 * MIB, 4 * MIB), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(driver.handle_release(driver.self, handle[i]), 0);
+    since = counting_storage_since(&counting, &before);
+    CHECK_EQ(since.creates, 0);
+    CHECK_EQ(since.maps, 0);
+    CHECK_EQ(since.accesses, 1);
+    CHECK_EQ(since.accessed_bytes, 4 * MIB);
+    CHECK_EQ(since.unmaps, 1);
+    CHECK_EQ(since.unmapped_bytes, 4 * MIB);
+    CHECK_EQ(since.releases, 2);
+    CHECK_EQ(counting.storage.creates, 2);
+    CHECK_EQ(counting.storage.maps, 2);
+    CHECK_EQ(counting.calls[COUNTING_HANDLE], 4);
+    CHECK_EQ(counting.calls[COUNTING_MAPPING], 4);
+    counting_done(&counting);
+}
+
 TEST(backed_segments_take_granules_and_small_ones_share_them)
 {
     struct counting counting;
