@@ -320,6 +320,8 @@ static uint32_t pick_slots(struct pool *pool, struct heap *heap, uint32_t number
     if (slab_prepare(&pool->blocks, 2) != 0)
         return 0;
     freecache_settle(pool, heap);
+    if (!heap->clean.count) /* below, all blocks are looked at */
+        return 0;
     index = *from > segment->base ? starts_before(&segment->starts, *from - 1 - segment->base) : 0;
     for (; index; index = block_at(pool, index)->prev) {
         const struct block *block = block_at(pool, index);
@@ -445,6 +447,21 @@ static uint64_t arena_one(struct pool *pool, struct heap *heap, const struct goa
     return moved;
 }
 
+/* False if trim_to would find nothing: of many heaps most have nothing but parts of slots free. */
+static bool has_free(struct pool *pool, struct heap *heap)
+{
+    bool any;
+
+    lock_take(&pool->lock);
+    any = heap->tally.cached || heap->tally.spare || heap->idle.count;
+    if (!any) {
+        freecache_settle(pool, heap);
+        any = heap->kind == HEAP_PLAIN ? heap->whole != NULL : heap->clean.count > 0;
+    }
+    lock_drop(&pool->lock);
+    return any;
+}
+
 static uint64_t trim_to(struct pool *pool, struct heap *heap, struct goal goal)
 {
     uint64_t one = 1;
@@ -519,6 +536,8 @@ static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *use
     lock_drop(&pool->lock);
     for (heap = heap_walk(pool, NULL, device); heap && given < bytes;
             heap = heap_walk(pool, heap, device)) {
+        if (heap != user && !has_free(pool, heap))
+            continue;
         goal = (struct goal){.bytes = bytes - given, .is_device = true};
         if (heap == user)
             goal.stay = slot;
