@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cost_pool.c - the decisions of the pool alone, below which there is no device, for cost.py, which counts their instructions.
+ * cost_pool.c - the decisions of the pool alone, below which there is no device, for cost.py and growth.py, which count their
+ * instructions.
  *
- *     cost_pool sync|stream same|mixed LIVE STREAMS PAIRS LAG
- *
+ *     cost_pool sync|stream|own same|mixed LIVE STREAMS PAIRS LAG [POOLS [THREADS]]
  *     cost_pool gone same|mixed LIVE STREAMS PAIRS LAG
  *
- * Each pair frees one of LIVE blocks, chosen at random, and allocates one on the next stream. The device is LAG fences behind.
- * With `gone` each pair is on a new stream, after LIVE such streams, and the oldest of STREAMS is destroyed. Prints how many calls of
- * the driver the pairs made, and the bytes of the host that the pool has.
+ * Each pair frees one of LIVE blocks, chosen at random, and allocates one: on the next stream, or with `own` on the stream of the
+ * freed one. The device is LAG fences behind. Blocks are of POOLS memory pools in turn (of contexts, with `sync`). Each of THREADS makes
+ * PAIRS pairs, with blocks that only it frees. With `gone` each pair is on a new stream, after LIVE such streams, and the oldest of
+ * STREAMS is destroyed. Prints how many calls of the driver the pairs made, and the bytes of the host that the pool has.
  */
 #include "alloc/base/meta.h"
 #include "alloc/pool.h"
@@ -16,15 +17,27 @@
 #include "tests/bench/nodevice.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define OWNER    1
-#define WARM     20000 /* pairs before those that are counted */
-#define CAPACITY (UINT64_C(512) << 30)
+/* Pairs before those that are counted: twice the blocks; at most what valgrind does in a minute. */
+#define WARM_LEAST  20000
+#define WARM_MOST   400000
+#define CAPACITY    (UINT64_C(2) << 30) /* and 1 MiB for each live block */
+#define THREADS_MAX 64
 
-static uint64_t calls, next_address = UINT64_C(1) << 40, next_handle, fences, lag;
+static _Atomic uint64_t calls, next_address = UINT64_C(1) << 40, next_handle, fences;
+static uint64_t lag, capacity = CAPACITY;
+
+static uint64_t take_addresses(uint64_t size, uint64_t align)
+{
+    uint64_t at = atomic_fetch_add(&next_address, size + align);
+
+    return (at + align - 1) & ~(align - 1);
+}
 
 static int done(void)
 {
@@ -37,8 +50,7 @@ static int mem_alloc(void *self, uint64_t context, int number, uint64_t size, de
     (void)self;
     (void)context;
     (void)number;
-    *ret_ptr = next_address;
-    next_address += (size + PAGE - 1) & ~(PAGE - 1);
+    *ret_ptr = take_addresses(size, PAGE);
     return done();
 }
 
@@ -54,14 +66,16 @@ static int memory(void *self, int number, uint64_t *ret_total, uint64_t *ret_fre
 {
     (void)self;
     (void)number;
-    *ret_total = *ret_free = CAPACITY;
+    *ret_total = *ret_free = capacity;
     return done();
 }
 
 static int address_reserve(void *self, int number, uint64_t size, uint64_t align, devptr_t *ret_ptr)
 {
-    next_address = (next_address + align - 1) & ~(align - 1);
-    return mem_alloc(self, 0, number, size, ret_ptr);
+    (void)self;
+    (void)number;
+    *ret_ptr = take_addresses(size, align ? align : PAGE);
+    return done();
 }
 
 static int handle_create(void *self, int number, uint64_t size, uint64_t *ret_handle)
@@ -145,12 +159,13 @@ static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
 
 static struct pool *pool;
 static enum api api;
-static bool is_mixed, is_gone;
-static uint64_t live, streams, seed = UINT64_C(88172645463325252);
+static bool is_mixed, is_gone, stays;
+static uint64_t live, streams, pools = 1, threads = 1;
+static _Thread_local uint64_t seed = UINT64_C(88172645463325252);
 
 struct held {
     devptr_t ptr;
-    uint64_t stream;
+    uint64_t stream, owner;
 };
 static struct held *held;
 
@@ -177,19 +192,19 @@ static void check(int r)
     abort();
 }
 
-static devptr_t get(uint64_t size, uint64_t stream)
+static devptr_t get(uint64_t size, uint64_t owner, uint64_t stream)
 {
     const struct pool_request request = {
             .size = size,
-            .owner = OWNER,
+            .owner = owner,
             .stream = api == API_STREAM ? stream : 0,
             .api = api,
             .may_call = true,
             .may_fence = true,
             .may_wait = true,
     };
-    struct pool_given given = api == API_STREAM ? pool_alloc_on_quickly(pool, OWNER, stream, size)
-                                                : pool_alloc_quickly(pool, OWNER, size);
+    struct pool_given given = api == API_STREAM ? pool_alloc_on_quickly(pool, owner, stream, size)
+                                                : pool_alloc_quickly(pool, owner, size);
     struct outcome outcome;
 
     if (given.ptr)
@@ -209,16 +224,18 @@ static void put(devptr_t ptr, uint64_t stream)
         check(pool_free(pool, ptr, &request, &outcome));
 }
 
-static void make_pairs(uint64_t pairs)
+/* With the blocks of this thread. */
+static void make_pairs(uint64_t pairs, uint64_t thread, uint64_t of)
 {
-    const uint64_t among = live ? live : 1;
+    const uint64_t among = max_of(live / of, 1);
 
     for (uint64_t i = 0; i < pairs; i++) {
-        struct held *at = &held[next_random() % among];
+        struct held *at = &held[next_random() % among * of + thread];
 
         put(at->ptr, at->stream);
-        at->stream = 1 + i % streams;
-        at->ptr = get(size_of(), at->stream);
+        if (!stays)
+            at->stream = 1 + i % streams;
+        at->ptr = get(size_of(), at->owner, at->stream);
     }
 }
 
@@ -228,7 +245,7 @@ static void come_and_go(uint64_t count)
 
     for (uint64_t i = 0; i < count; i++) {
         stream++;
-        put(get(size_of(), stream), stream);
+        put(get(size_of(), 1, stream), stream);
         if (stream >= streams)
             pool_stream_gone(pool, stream - streams + 1);
     }
@@ -242,36 +259,66 @@ static void warm_up(void)
     }
     for (uint64_t i = 0; i < live; i++) {
         held[i].stream = 1 + i % streams;
-        held[i].ptr = get(size_of(), held[i].stream);
+        held[i].owner = 1 + i % pools;
+        held[i].ptr = get(size_of(), held[i].owner, held[i].stream);
     }
-    make_pairs(WARM > 2 * live ? WARM : 2 * live);
+    make_pairs(min_of(max_of(WARM_LEAST, 2 * live), WARM_MOST), 0, 1);
 }
 
+static uint64_t pairs;
+
 /* callgrind.py counts what runs below it. */
-__attribute__((noinline)) static void counted(uint64_t pairs)
+__attribute__((noinline)) static void counted(uint64_t thread)
 {
     if (is_gone)
         come_and_go(pairs);
     else
-        make_pairs(pairs);
+        make_pairs(pairs, thread, threads);
+}
+
+static void *work(void *thread)
+{
+    seed += (uint64_t)(uintptr_t)thread;
+    counted((uint64_t)(uintptr_t)thread);
+    return NULL;
+}
+
+static void work_in_threads(void)
+{
+    pthread_t at_work[THREADS_MAX];
+
+    for (uint64_t i = 0; i < threads; i++) {
+        if (pthread_create(&at_work[i], NULL, work, (void *)(uintptr_t)i) != 0)
+            abort();
+    }
+    for (uint64_t i = 0; i < threads; i++)
+        (void)pthread_join(at_work[i], NULL);
+}
+
+static bool read_arguments(int argc, char **argv)
+{
+    if (argc < 7 || argc > 9)
+        return false;
+    api = strcmp(argv[1], "sync") == 0 ? API_SYNC : API_STREAM;
+    is_gone = strcmp(argv[1], "gone") == 0;
+    stays = strcmp(argv[1], "own") == 0;
+    is_mixed = strcmp(argv[2], "mixed") == 0;
+    live = strtoull(argv[3], NULL, 10);
+    streams = strtoull(argv[4], NULL, 10);
+    pairs = strtoull(argv[5], NULL, 10);
+    lag = strtoull(argv[6], NULL, 10);
+    capacity += is_gone ? 0 : live << 20;
+    pools = argc > 7 ? strtoull(argv[7], NULL, 10) : 1;
+    threads = argc > 8 ? strtoull(argv[8], NULL, 10) : 1;
+    return live && streams && pools && threads && threads <= THREADS_MAX && threads <= live;
 }
 
 int main(int argc, char **argv)
 {
     const struct driver driver = DRIVER_HERE;
     struct pool_opts opts;
-    uint64_t pairs;
 
-    if (argc != 7)
-        return 2;
-    api = strcmp(argv[1], "sync") == 0 ? API_SYNC : API_STREAM;
-    is_gone = strcmp(argv[1], "gone") == 0;
-    is_mixed = strcmp(argv[2], "mixed") == 0;
-    live = strtoull(argv[3], NULL, 10);
-    streams = strtoull(argv[4], NULL, 10);
-    pairs = strtoull(argv[5], NULL, 10);
-    lag = strtoull(argv[6], NULL, 10);
-    if (!live || !streams)
+    if (!read_arguments(argc, argv))
         return 2;
     pool_opts_init(&opts);
     check(pool_new(&driver, &opts, &pool));
@@ -281,7 +328,10 @@ int main(int argc, char **argv)
     warm_up();
     calls = 0;
     instrument_from_here();
-    counted(pairs);
+    if (threads > 1)
+        work_in_threads();
+    else
+        counted(0);
     printf("host bytes %llu, driver calls %llu\n", (unsigned long long)meta_bytes(),
             (unsigned long long)calls);
     pool_free_all(pool);
