@@ -54,6 +54,7 @@ static void freelist_insert(struct pool *pool, uint32_t index) POOL_LOCKED
     struct block *block = block_at(pool, index);
     struct segment *segment = block_segment(pool, block);
 
+    segment->heap->changes++;
     bestfit_insert(fit_of(pool, block), index);
     if (block->stream && !segment->sealed)
         heap_fill(heap_class(segment->heap, block->stream));
@@ -110,6 +111,7 @@ void freelist_put_decommitted(struct pool *pool, uint32_t index)
     struct block *block = block_at(pool, index);
     struct segment *segment = block_segment(pool, block);
 
+    segment->heap->changes++;
     block_name_stream(pool, block, 0);
     if (block->prev && freelist_is_gap(segment, block_at(pool, block->prev))) {
         index = block->prev;
@@ -143,6 +145,7 @@ void freelist_pull(struct pool *pool, uint32_t index)
     struct block *block = block_at(pool, index);
     struct segment *segment = block_segment(pool, block);
 
+    segment->heap->changes++;
     bestfit_remove(fit_of(pool, block), index);
     if (is_whole(segment, &block->node))
         order_remove(&segment->heap->whole, &segment->place);
@@ -194,6 +197,7 @@ uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t
         freelist_pull(pool, index);
         return freelist_carve(pool, index, skip, size);
     }
+    segment->heap->changes++;
     taken = block_new(pool, block->segment, skip ? index : block->prev, base, size);
     if (!skip)
         starts_set(&segment->starts, rest.base - segment->base, index);

@@ -248,6 +248,23 @@ struct device {
     struct fence_timeline events; /* frees that wait for single streams, unordered */
 };
 
+/* An address in a mapped heap where a request lacks little storage (spot.h). */
+struct spot {
+    uint32_t segment;
+    uint32_t first;   /* the block in which it begins, 0 = at the top */
+    uint64_t skip;    /* bytes of the first gap that are not part of it, whole slots */
+    uint64_t bytes;   /* from its beginning to the end of the request */
+    uint64_t missing; /* part of these without storage: whole slots */
+};
+
+/* The spot with the least missing among the gaps, for what was asked for last. */
+struct spot_memo {
+    uint64_t changes; /* of the heap when it was found */
+    uint64_t size, align;
+    uint32_t stream;
+    struct spot spot;
+};
+
 struct heap {
     /* fixed at creation */
     enum heap_kind kind;
@@ -277,7 +294,9 @@ struct heap {
     struct bestfit sealed; /* free blocks of sealed segments: counted, never searched */
     struct freecache recent_small, recent_clean;
     struct freecache *recent; /* list: those of `used` slots */
-    uint32_t recent_count;    /* number of recent blocks in all slots, those of streams included */
+    uint64_t changes;         /* of free blocks, gaps and tops of arenas */
+    struct spot_memo spot_memo;
+    uint32_t recent_count; /* number of recent blocks in all slots, those of streams included */
     uint64_t recent_bytes;
     uint32_t large;              /* the large block that is held, 0 = none */
     struct heap_stream *streams; /* list, the newest first, */

@@ -111,6 +111,7 @@ uint32_t segment_extend(struct pool *pool, uint32_t number, uint64_t size)
         return 0;
     granule_set(&pool->granules, segment->base + segment->top, size, number);
     segment->top = top;
+    segment->heap->changes++;
     return index;
 }
 

@@ -145,24 +145,51 @@ uint64_t spot_align(const struct pool *pool, const struct heap *heap, const stru
     return want->on_slot ? max_of(want->align, segment_at(pool, heap->arena)->slot) : want->align;
 }
 
-int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
+/* Searches all gaps. */
+static struct spot spot_by_gaps(const struct look *look, const struct heap *heap)
 {
-    struct spot best = {.missing = UINT64_MAX};
-    struct look look = {.pool = pool, .want = want, .best = &best};
+    struct pool *pool = look->pool;
     uint64_t slot = segment_at(pool, heap->arena)->slot; /* of all arenas of the heap */
     uint64_t size = 0;
     devptr_t base = 0;
     uint32_t gap;
 
-    look.align = spot_align(pool, heap, want);
-    freecache_settle(pool, heap);
+    look->best->missing = UINT64_MAX;
     while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
-        try_gap(&look, gap);
-        if (best.missing <= slot)
+        try_gap(look, gap);
+        if (look->best->missing <= slot)
             break; /* no run that lacks storage can lack less */
         size = block_at(pool, gap)->node.size;
         base = block_at(pool, gap)->node.base + 1;
     }
+    return *look->best;
+}
+
+/* A request that finds no block asks several times for the same spot before anything changes. */
+static struct spot spot_remembered(const struct look *look, struct heap *heap)
+{
+    struct spot_memo *memo = &heap->spot_memo;
+
+    if (!memo->size || memo->changes != heap->changes || memo->size != look->want->size
+            || memo->align != look->align || memo->stream != look->want->stream)
+        *memo = (struct spot_memo){
+                .changes = heap->changes,
+                .size = look->want->size,
+                .align = look->align,
+                .stream = look->want->stream,
+                .spot = spot_by_gaps(look, heap),
+        };
+    return memo->spot;
+}
+
+int spot_find(struct pool *pool, struct heap *heap, const struct want *want, struct spot *ret)
+{
+    struct spot best = {.missing = UINT64_MAX};
+    struct look look = {.pool = pool, .want = want, .best = &best};
+
+    look.align = spot_align(pool, heap, want);
+    freecache_settle(pool, heap);
+    best = spot_remembered(&look, heap);
     for (uint32_t number = heap->segments; number && best.missing;
             number = segment_at(pool, number)->next) {
         const struct segment *segment = segment_at(pool, number);

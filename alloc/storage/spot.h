@@ -22,14 +22,6 @@
 #include "alloc/heap/records.h"
 #include "alloc/storage/fit.h"
 
-struct spot {
-    uint32_t segment;
-    uint32_t first;   /* the block in which it begins, 0 = at the top */
-    uint64_t skip;    /* bytes of the first gap that are not part of it, whole slots */
-    uint64_t bytes;   /* from its beginning to the end of the request */
-    uint64_t missing; /* part of these without storage: whole slots */
-};
-
 /* The alignment of a request's address. Whole slots begin on a slot: otherwise they would share one
  * at each end with their neighbours, and those could not move when they are free. */
 uint64_t spot_align(

@@ -50,7 +50,7 @@ TABLES = {
 }
 # What the rows of the gate grow by today; a tenth more is allowed. Where the first column has become cheaper, the figure is measured anew.
 REACHED = {
-    "live": {"stream, same": 1.00, "stream, mixed": 1.90, "sync, same": 1.00, "sync, mixed": 1.49},
+    "live": {"stream, same": 1.00, "stream, mixed": 1.40, "sync, same": 1.00, "sync, mixed": 1.49},
     "streams": {"own, same": 1.35, "own, mixed": 2.10, "stream, same": 7.52, "stream, mixed": 2.28},
     "pools": {"stream, same": 1.31, "stream, mixed": 2.31, "sync, same": 1.19, "sync, mixed": 3.98},
     "lag": {"own, same, 4 streams": 1.00, "own, mixed, 4 streams": 11.88, "stream, same, 4 streams": 1.00,

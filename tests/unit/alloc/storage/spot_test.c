@@ -365,6 +365,46 @@ TEST(what_is_taken_is_what_was_found_and_goes_back_as_it_was)
     }
 }
 
+/* A question that was asked before is answered by what there is now. */
+static uint64_t check_again(struct pool *pool, const struct want *want) POOL_LOCKED
+{
+    struct heap *heap = layout_heap(pool);
+    const struct segment *segment = segment_at(pool, heap->arena);
+    uint64_t least = least_missing(pool, segment, segment->base + segment->top, want);
+    struct spot spots[3];
+    uint32_t first, last;
+
+    if (least == 0)
+        return 0;
+    REQUIRE_EQ(spot_find(pool, heap, want, &spots[0]), 0);
+    first = spot_take(pool, &spots[0], &last);
+    REQUIRE(first != 0);
+    REQUIRE_EQ(spot_find(pool, heap, want, &spots[1]), 0);
+    CHECK_EQ(spots[1].missing, least_missing(pool, segment, segment->base + segment->top, want));
+    put_back(pool, first, last);
+    REQUIRE_EQ(spot_find(pool, heap, want, &spots[2]), 0);
+    CHECK_EQ(spots[2].missing, least);
+    return spots[0].first && spots[1].missing != least;
+}
+
+TEST(a_spot_is_searched_anew_where_something_has_changed)
+{
+    uint64_t changed = 0;
+
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct layout layout = layout_new(seed, 1 * GiB, NULL, false);
+        struct want want = {.align = 512};
+
+        lock_take(&layout.pool->lock);
+        want.stream = streams_find(layout.pool, 1);
+        for (want.size = 512 * KiB; want.size <= 24 * MiB; want.size += 1536 * KiB)
+            changed += check_again(layout.pool, &want);
+        lock_drop(&layout.pool->lock);
+        layout_end(&layout);
+    }
+    CHECK_GT(changed, 30);
+}
+
 /* The point that its block needs never comes then. */
 TEST(r5_what_is_put_back_after_its_stream_was_lost_waits_for_all)
 {
