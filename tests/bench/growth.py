@@ -9,7 +9,7 @@ Both APIs; blocks of one size (4 KiB) or of 512 bytes to 4 MiB. `own`: a pair st
 stream and allocates on the next, so that from some hundred streams on it finds no block of its own. The lag is in fences. Threads run
 one at a time under valgrind: what they pay for waiting and for cache lines of each other is not in these figures.
 
---gate: the test; few columns, and each row's growth is at most what is reached today. Exit 0, 1, or 77 with the reason.
+--gate: the test; few columns, and the dearest one costs at most what is reached today. Exit 0, 1, or 77 with the reason.
 """
 import argparse
 import collections
@@ -48,13 +48,14 @@ TABLES = {
                      [*(Point("own", sizes, 4000, streams) for streams in (8, 1) for sizes in SIZES),
                       *(Point("sync", sizes, 4000) for sizes in SIZES)]),
 }
-# What the rows of the gate grow by today; a tenth more is allowed. Where the first column has become cheaper, the figure is measured anew.
+# Instructions of the dearest column of the gate today, gcc 12; a tenth more is allowed. (A limit for the growth would fail where only the
+# first column becomes cheaper.)
 REACHED = {
-    "live": {"stream, same": 1.00, "stream, mixed": 1.40, "sync, same": 1.00, "sync, mixed": 1.49},
-    "streams": {"own, same": 1.35, "own, mixed": 2.10, "stream, same": 7.52, "stream, mixed": 2.28},
-    "pools": {"stream, same": 1.31, "stream, mixed": 2.31, "sync, same": 1.19, "sync, mixed": 3.98},
-    "lag": {"own, same, 4 streams": 1.00, "own, mixed, 4 streams": 11.88, "stream, same, 4 streams": 1.00,
-            "stream, mixed, 4 streams": 11.27, "sync, same": 1.04, "sync, mixed": 1.01},
+    "live": {"stream, same": 400, "stream, mixed": 3250, "sync, same": 365, "sync, mixed": 3950},
+    "streams": {"own, same": 534, "own, mixed": 3736, "stream, same": 3007, "stream, mixed": 4144},
+    "pools": {"stream, same": 525, "stream, mixed": 4358, "sync, same": 443, "sync, mixed": 13122},
+    "lag": {"own, same, 4 streams": 492, "own, mixed, 4 streams": 84463, "stream, same, 4 streams": 542,
+            "stream, mixed, 4 streams": 52996, "sync, same": 380, "sync, mixed": 3986},
 }
 
 
@@ -93,7 +94,7 @@ def print_rows(table, columns, rows):
 def check_rows(key, table, rows):
     for row, figures in rows:
         most = 1.1 * REACHED[key][name_of(table, row)]
-        check(not is_optimised() or growth(figures) <= most, f"{key}, {name_of(table, row)}: {growth(figures):.2f} times, at most {most:.2f}")
+        check(not is_optimised() or max(figures) <= most, f"{key}, {name_of(table, row)}: {max(figures):,.0f} instructions, at most {most:,.0f}")
 
 
 def options():
