@@ -16,9 +16,9 @@
 #define SPARE_MAPPED 20
 /* An additional allowance before storage moves: free parts of slots need some space, whatever the
  * size of a large program (DESIGN.md). A small program, of less than 512 MiB, has fewer of them: it
- * gets a part of its size, but a slot. The sync API has no such part: it waits for its pending frees above the
- * same allowance, since natively each of its frees waits for the device, and less of it loses 0.001
- * of the worst trace. */
+ * gets a part of its size, at least a slot. The sync API has no such part: it waits for its pending
+ * frees above the same allowance, since natively each of its frees waits for the device, and less
+ * of it loses 0.001 of the worst trace. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 #define SPARE_PART  32
 
