@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cost_pool.c - the decisions of the pool alone, below which there is no device, for cost.py and growth.py, which count their
+ * cost_pool.c - the decisions of the pool alone, below which there is no device, for cost.py and cost_growth.py, which count their
  * instructions.
  *
  *     cost_pool sync|stream|own same|mixed LIVE STREAMS PAIRS LAG [POOLS [THREADS]]
