@@ -1344,8 +1344,8 @@ static bool is_chosen(const struct pool *pool, const struct heap_stream *at,
             && (heap_class_count(at) > 0 || (choice->vacated && at->vacated > 0));
 }
 
-/* Lists the chosen streams that have free blocks here, or slots; returns their number. Each is held (let_streams_go): its record must not be reused
- * while its fences are queried without the lock. */
+/* Lists the chosen streams that have free blocks here, or slots; returns their number. Each is held
+ * (let_streams_go): its record must not be reused while its fences are queried without the lock. */
 static uint32_t list_streams(struct pool *pool, struct heap *heap, const struct choice *choice,
         uint32_t list[STREAMS_LOOK]) POOL_LOCKED
 {

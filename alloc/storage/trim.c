@@ -494,8 +494,8 @@ uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes)
     return trim_to(pool, heap, (struct goal){.bytes = bytes, .strictly = true});
 }
 
-/* The size of handles that may be kept when the program synchronises and `bytes` could go, 0 = none:
- * few bytes cost few calls, or another user may need the memory. */
+/* The size of handles that may be kept when the program synchronises and `bytes` could go, 0 =
+ * none: few bytes cost few calls, or another user may need the memory. */
 static uint64_t size_to_keep(struct pool *pool, const struct heap *heap, uint64_t bytes)
 {
     uint64_t total = 0;

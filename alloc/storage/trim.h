@@ -18,10 +18,10 @@
 /* Returns at most `bytes` of one heap to the driver. Returns the number of bytes. */
 uint64_t trim_heap(struct pool *pool, struct heap *heap, uint64_t bytes);
 
-/* The same when the program synchronises: at least this many bytes, if there are as many. From 1 GiB
- * on, handles of slots are kept as spare ones (handles.h) while an eighth of the device's memory is
- * free: a handle costs 193 us to create. Other processes that need more than that meanwhile do not
- * get it. */
+/* The same when the program synchronises: at least this many bytes, if there are as many. If 1 GiB
+ * or more could go, handles of slots are kept as spare ones (handles.h) while an eighth of the
+ * device's memory is free: a handle costs 193 us to create. Other processes that need more than
+ * that meanwhile do not get it. */
 uint64_t trim_at_wait(struct pool *pool, struct heap *heap, uint64_t bytes);
 
 /* Releases spare handles of a device until `bytes` are released, or none is left. Returns the

@@ -149,7 +149,7 @@ static void reset(const struct leaving *ending, CUresult result, CUdevice device
         context_note(handle);
 }
 
-/* A hook for a call that ends the context `handle`, which has work or not; `after` runs after it. */
+/* A hook for a call that ends the context `handle`, which has work or not; then `after` runs. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): parameter lists cannot be put in parentheses */
 /* clang-format off */
 #define ENDS(symbol, params, args, handle, works, after)                           \

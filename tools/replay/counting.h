@@ -38,7 +38,7 @@ enum counting_kind {
     COUNTING_KIND_COUNT,
 };
 
-/* What the calls of COUNTING_HANDLE and COUNTING_MAPPING were, and the bytes that some took at once. */
+/* What the calls of COUNTING_HANDLE and COUNTING_MAPPING were, and the bytes of some calls. */
 struct counting_storage {
     uint64_t creates, releases, maps, unmaps, accesses;
     uint64_t unmapped_bytes, accessed_bytes;
