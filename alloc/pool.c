@@ -43,6 +43,7 @@ void pool_opts_init(struct pool_opts *opts)
             .epoch_bytes = UINT64_C(64) << 20,
             .epoch_count = 128, /* over so many frees the cost is negligible. */
             .fence_timeout_ms = 5000,
+            .move_ns = UINT64_C(5) * 1000 * 1000, /* half a percent of the program's time */
             /* Allocating again costs some 20 ms per GiB, so an idle program keeps its memory for a
              * minute. */
             .idle_ns = UINT64_C(60) * 1000 * 1000 * 1000,

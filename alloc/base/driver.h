@@ -148,6 +148,10 @@ struct driver {
 
     /* Nanoseconds of a monotonic clock. */
     uint64_t (*clock_ns)(void *self);
+    /* What moving a handle of `size` bytes takes, in ns: a map, and its share of an unmap and of a
+     * set_access, as the calls of this process have taken so far; 0 = none was made. NULL: not
+     * known. */
+    uint64_t (*move_ns)(void *self, uint64_t size);
 
     /* Reader sections (R66). The snapshot names all submissions that are now
      * between their guard and the driver's return; it begins with a full memory barrier, so that a

@@ -27,11 +27,20 @@ enum pool_trim {
 
 /* When the storage of free slots of a mapped heap moves to where a request needs it (remap.h). */
 enum pool_remap {
+    POOL_REMAP_AUTO, /* as readily as the time that moves take allows (pace.h) */
     /* when growth would pass the budget; by default before that (commit_move_budget) */
     POOL_REMAP_LAZY,
     POOL_REMAP_EAGER, /* when growth would need memory of the driver */
     POOL_REMAP_NEVER, /* never; only storage outside the arena is reused */
     POOL_REMAP_COUNT,
+};
+
+/* How readily storage moves with POOL_REMAP_AUTO (pace.h). */
+enum pool_pace {
+    POOL_PACE_READY,
+    POOL_PACE_LAZY,
+    POOL_PACE_SPARING,
+    POOL_PACE_COUNT,
 };
 
 struct pool_opts {
@@ -47,6 +56,8 @@ struct pool_opts {
     enum pool_trim trim;
     uint64_t idle_ns; /* a program without a call for this time is idle (pool_idle); 0 = never */
     enum pool_remap remap;
+    /* with POOL_REMAP_AUTO: the time, in ns, that moves may take in each second; 0 = any */
+    uint64_t move_ns;
     /* large sync requests get segments of their own, so that each can be exported (R16, export-safe
      * placement) */
     bool export_safe;
@@ -272,6 +283,8 @@ struct pool_stats {
     uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them, */
     /* and of these, those that the device was still using (R95, aliases) */
     uint64_t granules_aliased;
+    uint64_t moved_ns; /* what the moves have taken, as far as a look has counted them (pace.h), */
+    uint64_t paces[POOL_PACE_COUNT]; /* and the looks at which each pace was chosen */
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* only recorded */
     uint64_t small_count, small_bytes;       /* matched but below min_size */

@@ -484,6 +484,11 @@ struct pool {
     struct news *news_first, *news_last;
     struct rule_due *due; /* per rule */
     struct table matched; /* expect.c */
+    struct pace {
+        uint64_t at_ns, moved; /* the time of the last look; granules_moved by then */
+        uint64_t debt_ns;      /* what moves have taken and time has not paid back */
+        enum pool_pace now;
+    } pace; /* pace.h */
     /* counters of the whole pool; those of heaps cover freed heaps; its sizes stay 0 */
     struct pool_stats counters;
     uint64_t looks;     /* begun (reclaim_begin_look) */

@@ -17,6 +17,7 @@
 #include "alloc/storage/fit.h"
 #include "alloc/storage/grow.h"
 #include "alloc/storage/headroom.h"
+#include "alloc/storage/pace.h"
 #include "alloc/storage/reclaim.h"
 #include "alloc/storage/runs.h"
 #include "alloc/storage/spot.h"
@@ -177,7 +178,8 @@ static bool would_move(struct pool *pool, const struct serve *serve)
     budget = commit_move_budget(pool, serve);
     after = serve->heap->device->reserved + grow_need(pool, serve);
     lock_drop(&pool->lock);
-    return after > budget && pool->opts.remap == POOL_REMAP_LAZY;
+    return after > budget && pool->opts.remap != POOL_REMAP_EAGER
+            && pool->opts.remap != POOL_REMAP_NEVER;
 }
 
 /* ── other streams' memory, after an inserted wait ── */
@@ -790,7 +792,7 @@ static int poll_streams(struct pool *pool, struct serve *serve)
     int r;
 
     lock_take(&pool->lock);
-    if (pool->opts.remap == POOL_REMAP_EAGER || heap_look_is_due(heap))
+    if (pool->opts.remap == POOL_REMAP_EAGER || pace_is_ready(pool) || heap_look_is_due(heap))
         but = 0;
     others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);
@@ -945,10 +947,12 @@ static int climb(struct pool *pool, struct serve *serve, bool streams)
 {
     int r;
 
-    if (!serve->request->may_call)
-        r = -EAGAIN;
-    else
+    if (serve->request->may_call) {
+        pace_look(pool, grow_unit(serve->heap));
         r = streams ? serve_stream(pool, serve) : serve_sync(pool, serve);
+    } else {
+        r = -EAGAIN;
+    }
     lock_take(&pool->lock);
     serve->heap->busy--;
     if (r == DRIVER_OUT_OF_MEMORY)

@@ -49,7 +49,7 @@ uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve)
     uint64_t high = commit_high_of(serve);
     uint64_t spare = SPARE_SLOTS;
 
-    if (pool->opts.budget)
+    if (pool->opts.budget || pool->pace.now == POOL_PACE_SPARING)
         return budget;
     if (serve->heap->kind == HEAP_MAPPED)
         spare = min_of(spare, max_of(high / SPARE_PART, GRANULE_SIZE));

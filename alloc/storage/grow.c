@@ -12,6 +12,7 @@
 #include "alloc/heap/swapset.h"
 #include "alloc/heap/tally.h"
 #include "alloc/storage/commit.h"
+#include "alloc/storage/pace.h"
 #include "alloc/storage/remap.h"
 #include "alloc/storage/runs.h"
 #include "alloc/storage/spot.h"
@@ -442,16 +443,20 @@ static uint64_t spot_need(const struct serve *serve, const struct spot *spot, ui
 }
 
 /* Bytes of `need` to take from free blocks rather than from the driver. */
-static uint64_t moves_for(const struct pool *pool, const struct serve *serve, uint64_t need,
+static uint64_t moves_for(struct pool *pool, const struct serve *serve, uint64_t need,
         uint64_t slot) POOL_LOCKED
 {
     uint64_t after = serve->heap->device->reserved + need;
+    uint64_t above;
 
     if (pool->opts.remap == POOL_REMAP_NEVER)
         return 0;
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
-    return min_of(need, round_up(excess_of(after, commit_move_budget(pool, serve)), slot));
+    above = min_of(need, round_up(excess_of(after, commit_move_budget(pool, serve)), slot));
+    if (above < need && pace_is_ready(pool))
+        above = max_of(above, remap_finished(pool, serve->heap, need));
+    return above;
 }
 
 /* Undoes a spot whose storage did not all come: blocks with storage become free, `failed` (0 =

@@ -48,6 +48,12 @@ static uint64_t bytes_in(
     return bytes;
 }
 
+uint64_t remap_finished(struct pool *pool, struct heap *heap, uint64_t most)
+{
+    freecache_settle(pool, heap);
+    return min_of(bytes_in(pool, &heap->clean, most), most);
+}
+
 uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most)
 {
     const struct heap_stream *own = heap_class(remap->heap, remap->stream);

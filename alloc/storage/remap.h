@@ -6,6 +6,7 @@
  * storage, at the price of an unmap, a map and a share of a set-access (63 us for 2 MiB on an
  * A100). Whole slots inside idle free blocks move, never more than the request lacks:
  *
+ *     auto    as much as pace.h says: by default all finished bytes that the request lacks
  *     lazy    the bytes that growth would hold above a budget (commit_move_budget), or that the
  *             device lacks
  *     eager   all bytes that the request lacks, before the driver is asked for a handle
@@ -52,6 +53,9 @@ struct remap {
 
 /* Bytes that can move now for such a request (heap, slot, stream), at most `most`. */
 uint64_t remap_available(struct pool *pool, const struct remap *remap, uint64_t most) POOL_LOCKED;
+
+/* Of these, bytes that the device has finished with: their moves need no alias. */
+uint64_t remap_finished(struct pool *pool, struct heap *heap, uint64_t most) POOL_LOCKED;
 
 /* The next handle, taken from a free block: it is unmapped (or mapped at a vacated slot, is_alias)
  * and counted as held. 0, or -ENOENT: none, or no more may move. */

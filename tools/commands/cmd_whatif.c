@@ -17,7 +17,7 @@
 
 struct fields {
     const char *policy, *budget, *lag, *api, *from, *to;
-    const char *steps, *backed, *waits;
+    const char *steps, *backed, *waits, *move_us, *event_us;
     uint64_t threshold;
     uint64_t passes;
     bool ordered, json;
@@ -51,6 +51,13 @@ static const struct args_option options[] = {
                 "count what the device gives, in whole 2 MiB: yes (default), or no: what policies "
                 "ask for",
                 CMD_TEXT(backed)},
+        {"move-us", "N",
+                "what it takes to move 2 MiB, in microseconds: kedge then moves less, so that moves "
+                "take half a percent of the time (default 0: it moves as readily as it can)",
+                CMD_TEXT(move_us)},
+        {"event-us", "N",
+                "microseconds from one request or free to the next (default: as recorded)",
+                CMD_TEXT(event_us)},
         {"api", "WHICH", "how the program of a csv allocates: stream (default) or sync",
                 CMD_TEXT(api)},
         {"from", "ANCHOR", "only from the first enter of ANCHOR on (captures)", CMD_TEXT(from)},
@@ -211,6 +218,29 @@ static int pick_numbers(struct query *query)
     query->job.steps = query->steps;
     query->job.is_ordered = query->fields->ordered;
     return pick_budget(query);
+}
+
+/* Microseconds as ns; without the option nothing changes. */
+static int pick_time(const char *option, const char *text, uint64_t *ret_ns)
+{
+    double us;
+
+    if (!text)
+        return CMD_DONE;
+    if (!read_real(text, "", &us))
+        return bad_value(option, text, "a number of microseconds such as 63 or 0.5");
+    *ret_ns = (uint64_t)(us * 1000);
+    return CMD_DONE;
+}
+
+static int pick_times(struct query *query)
+{
+    query->job.event_ns = query->workload.span_ns / query->workload.event_count;
+    return pick_time("move-us", query->fields->move_us, &query->job.move_ns) != CMD_DONE
+                    || pick_time("event-us", query->fields->event_us, &query->job.event_ns)
+                            != CMD_DONE
+            ? CMD_BAD
+            : CMD_DONE;
 }
 
 /* ── input ── */
@@ -378,6 +408,15 @@ static void json_storage(struct json *json, const struct counting_storage *stora
     json_end(json, '}');
 }
 
+static void json_paces(struct json *json, const struct whatif_pass *pass)
+{
+    json_begin(json, "paces", '{');
+    json_uint(json, "ready", pass->paces[POOL_PACE_READY]);
+    json_uint(json, "lazy", pass->paces[POOL_PACE_LAZY]);
+    json_uint(json, "sparing", pass->paces[POOL_PACE_SPARING]);
+    json_end(json, '}');
+}
+
 static void json_answer(struct json *json, const struct query *query, const struct whatif *answer)
 {
     json_text(json, "policy", answer->policy->name);
@@ -398,6 +437,8 @@ static void json_answer(struct json *json, const struct query *query, const stru
         json_uint(json, "peak_reserved_bytes", pass->peak_reserved);
         json_calls(json, pass);
         json_storage(json, &pass->storage);
+        if (query->job.move_ns)
+            json_paces(json, pass);
         json_end(json, '}');
     }
     json_end(json, ']');
@@ -459,6 +500,8 @@ static int whatif_command(const void *parsed, char **words)
         r = read_input(&query, words[0]);
     if (r == CMD_DONE)
         r = pick_numbers(&query);
+    if (r == CMD_DONE)
+        r = pick_times(&query);
     if (r == CMD_DONE)
         r = ask_all(&query);
     if (r == CMD_DONE && query.fields->json)

@@ -294,8 +294,16 @@ static int counting_readers_passed(void *self, uint64_t snapshot)
 /* Each wait is over at once, so no time-out is reached. */
 static uint64_t counting_clock(void *self)
 {
-    (void)self;
-    return 0;
+    const struct counting *counting = self;
+
+    return counting->now * counting->step_ns;
+}
+
+static uint64_t counting_move_ns(void *self, uint64_t size)
+{
+    const struct counting *counting = self;
+
+    return counting->move_ns * (size / COUNTING_GRANULE);
 }
 
 struct driver counting_driver(struct counting *counting)
@@ -323,6 +331,7 @@ struct driver counting_driver(struct counting *counting)
             .readers_snapshot = counting_readers,
             .readers_passed = counting_readers_passed,
             .clock_ns = counting_clock,
+            .move_ns = counting_move_ns,
     };
 }
 

@@ -47,6 +47,8 @@ struct counting_storage {
 struct counting {
     uint64_t lag; /* may be set at any time */
     bool backed;  /* set before the first call */
+    /* of the clock: ns from one event to the next; and what the driver says of a move of 2 MiB */
+    uint64_t step_ns, move_ns;
     /* the books */
     uint64_t reserved, reserved_high; /* bytes held; the owner may reset the high mark */
     uint64_t calls[COUNTING_KIND_COUNT];

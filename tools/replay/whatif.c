@@ -10,13 +10,13 @@
 #include "tools/replay/playback.h"
 
 static const struct whatif_policy whatif_offered[] = {
-        {"kedge", "kedge's pool, remapping when growth would pass the budget", NULL,
-                POOL_REMAP_LAZY, false, false},
+        {"kedge", "kedge's pool, remapping as readily as time allows", NULL,
+                POOL_REMAP_AUTO, false, false},
         {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
                 false, false},
-        {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_LAZY,
+        {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_AUTO,
                 true, false},
-        {"kedge-mapped", "the same with KEDGE_POOL=sync=mapped", NULL, POOL_REMAP_LAZY, true, true},
+        {"kedge-mapped", "the same with KEDGE_POOL=sync=mapped", NULL, POOL_REMAP_AUTO, true, true},
         {"native", "no pool: cudaMalloc and cudaFree each time", &peer_native, 0, false, false},
         {"torch", "PyTorch's caching allocator, its defaults", &peer_torch, 0, false, false},
         {"torch-expandable", "PyTorch with expandable segments", &peer_expandable, 0, false, false},
@@ -86,6 +86,8 @@ static int open_player(
         }
     }
     player->counting.backed = job->backed;
+    player->counting.step_ns = job->event_ns;
+    player->counting.move_ns = job->move_ns;
     player->counting.lag =
             (uint64_t)(job->lag * (double)(workload->event_count + workload->left_count));
     return r;
@@ -201,31 +203,34 @@ static int play_once(struct player *player)
     return r;
 }
 
-static uint64_t whatif_moved(struct player *player)
+/* The pool's counters so far; of a model none. */
+static struct pool_stats whatif_stats(const struct player *player)
 {
-    struct pool_stats stats;
+    struct pool_stats stats = {0};
 
-    if (player->peer)
-        return 0;
-    pool_stats(player->playback.pool, -1, &stats);
-    return stats.granules_moved;
+    if (!player->peer)
+        pool_stats(player->playback.pool, -1, &stats);
+    return stats;
 }
 
 static int play_pass(struct player *player, struct whatif_pass *ret)
 {
     struct counting *counting = &player->counting;
     struct counting before = *counting;
-    uint64_t moved_before = whatif_moved(player);
+    struct pool_stats stats_before = whatif_stats(player);
 
     counting->reserved_high = counting->reserved;
     int r = play_once(player);
+    struct pool_stats stats = whatif_stats(player);
     *ret = (struct whatif_pass){.driver_calls = counting_calls(counting) - counting_calls(&before),
             .waits = counting->waits - before.waits,
-            .granules_moved = whatif_moved(player) - moved_before,
+            .granules_moved = stats.granules_moved - stats_before.granules_moved,
             .storage = counting_storage_since(counting, &before),
             .peak_reserved = counting->reserved_high};
     for (int i = 0; i < COUNTING_KIND_COUNT; i++)
         ret->calls[i] = counting->calls[i] - before.calls[i];
+    for (int i = 0; i < POOL_PACE_COUNT; i++)
+        ret->paces[i] = stats.paces[i] - stats_before.paces[i];
     return r;
 }
 

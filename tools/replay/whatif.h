@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "alloc/heap/pool_types.h"
 #include "tools/replay/counting.h"
 #include "tools/replay/workload.h"
 
@@ -59,6 +60,8 @@ struct whatif_job {
      * an event of that stream
      */
     bool is_ordered;
+    /* ns from one event to the next, and what a move of 2 MiB takes: 0 = nothing (pace.h) */
+    uint64_t event_ns, move_ns;
     enum whatif_waits waits;
     uint64_t threshold;   /* bytes that stay held at a wait */
     uint64_t steps;       /* steps in a pass, for WHATIF_WAITS_STEP: not 0 */
@@ -67,6 +70,7 @@ struct whatif_job {
 
 struct whatif_pass {
     uint64_t driver_calls, granules_moved;
+    uint64_t paces[POOL_PACE_COUNT];     /* how often each was chosen; 0 without move_ns */
     uint64_t waits;                      /* host waits, in calls for that or in others */
     uint64_t calls[COUNTING_KIND_COUNT]; /* the driver calls by kind */
     struct counting_storage storage;     /* those for handles and mappings */

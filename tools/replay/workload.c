@@ -140,6 +140,9 @@ void workload_from_trace(
         else
             workload_add_death(&builder, event);
     }
+    if (behind > first)
+        ret->span_ns =
+                excess_of(trace->events[behind - 1].time_ns, trace->events[first].time_ns);
     sum(ret);
     keytable_done(&builder.streams);
     free(builder.numbers);

@@ -35,6 +35,7 @@ struct workload {
     size_t event_count, block_count, event_room, block_room;
     uint32_t stream_count; /* streams are 1 .. stream_count */
     uint32_t device_count; /* devices are 0 .. device_count - 1 */
+    uint64_t span_ns;      /* from the first event to the last */
     size_t left_count;     /* blocks that are live at the end */
     size_t skipped_count;  /* blocks of the file that the driver serves itself, left out */
     /* most live bytes at once: as requested, and with each block rounded up to 512 */

@@ -22,7 +22,7 @@
 #define MAPPED_BYTES    (UINT64_C(1) << 46)
 
 static const struct whatif_policy mapped_policy = {
-        .name = "sync=mapped", .remap = POOL_REMAP_LAZY, .mapped = true};
+        .name = "sync=mapped", .remap = POOL_REMAP_AUTO, .mapped = true};
 
 static bool has_exported(const struct read_capture *capture)
 {
