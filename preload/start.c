@@ -25,6 +25,7 @@
 #include "preload/caller/variables.h"
 #include "preload/driver/backend.h"
 #include "preload/driver/contexts.h"
+#include "preload/driver/device_stats.h"
 #include "preload/driver/hostwait.h"
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
@@ -232,6 +233,7 @@ __attribute__((destructor)) static void unloading(void)
         return;
     guard_push();
     coverage_tell(true);
+    device_stats_moves();
     evictlog_end();
     underway_end();
     capture_state(FORMAT_STATE_CLEAN, 0);

@@ -283,8 +283,8 @@ struct pool_stats {
     uint64_t granules_moved; /* handles of arenas that were moved to where a request needed them, */
     /* and of these, those that the device was still using (R95, aliases) */
     uint64_t granules_aliased;
-    uint64_t moved_ns; /* what the moves have taken, as far as a look has counted them (pace.h), */
-    uint64_t paces[POOL_PACE_COUNT]; /* and the looks at which each pace was chosen */
+    uint64_t moved_bytes;                    /* the bytes of those that were moved, */
+    uint64_t paces[POOL_PACE_COUNT];         /* and how often each pace was chosen (pace.h) */
     uint64_t released_count, released_bytes; /* storage that hints released, trap included */
     uint64_t shadow_count, shadow_bytes;     /* only recorded */
     uint64_t small_count, small_bytes;       /* matched but below min_size */

@@ -485,7 +485,7 @@ struct pool {
     struct rule_due *due; /* per rule */
     struct table matched; /* expect.c */
     struct pace {
-        uint64_t at_ns, moved; /* the time of the last look; granules_moved by then */
+        uint64_t at_ns, moved; /* the time of the last look; moved_bytes by then */
         uint64_t debt_ns;      /* what moves have taken and time has not paid back */
         enum pool_pace now;
     } pace; /* pace.h */

@@ -443,8 +443,8 @@ static uint64_t spot_need(const struct serve *serve, const struct spot *spot, ui
 }
 
 /* Bytes of `need` to take from free blocks rather than from the driver. */
-static uint64_t moves_for(struct pool *pool, const struct serve *serve, uint64_t need,
-        uint64_t slot) POOL_LOCKED
+static uint64_t moves_for(
+        struct pool *pool, const struct serve *serve, uint64_t need, uint64_t slot) POOL_LOCKED
 {
     uint64_t after = serve->heap->device->reserved + need;
     uint64_t above;
@@ -605,6 +605,7 @@ static int grow_arena(struct pool *pool, struct serve *serve)
     heap->busy--;
     pool->counters.granules_moved += source.remap.moved;
     pool->counters.granules_aliased += source.remap.aliased;
+    pool->counters.moved_bytes += source.remap.moved * slot;
     pool->counters.remaps += source.remap.moved;
     if (serve->request->ladder)
         serve->request->ladder->moved_bytes += source.remap.moved * slot;

@@ -22,13 +22,12 @@ void pace_look(struct pool *pool, uint64_t slot)
     now = pool->driver.clock_ns(pool->driver.self);
     each = pool->driver.move_ns(pool->driver.self, slot);
     lock_take(&pool->lock);
-    moved = (pool->counters.granules_moved - pace->moved) * each;
+    moved = (pool->counters.moved_bytes - pace->moved) / slot * each;
     past = pace->at_ns ? excess_of(now, pace->at_ns) : 0;
-    pace->moved = pool->counters.granules_moved;
+    pace->moved = pool->counters.moved_bytes;
     pace->at_ns = max_of(pace->at_ns, now);
     pace->debt_ns = excess_of(pace->debt_ns, past / 1000 * share / (SECOND / 1000)) + moved;
     pace->now = pace_for(pace->debt_ns, share);
-    pool->counters.moved_ns += moved;
     pool->counters.paces[pace->now]++;
     lock_drop(&pool->lock);
 }

@@ -2,6 +2,7 @@
 #include "preload/driver/device_stats.h"
 
 #include "preload/driver/backend.h"
+#include "preload/driver/costs.h"
 #include "preload/driver/life.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
@@ -72,8 +73,33 @@ void device_stats_waited(void)
     if (!session_records)
         return;
     count = atomic_fetch_add_explicit(&waited, 1, memory_order_relaxed) + 1;
-    if ((count & (count - 1)) == 0)
-        for_each_told(device_stats_look);
+    if ((count & (count - 1)) != 0)
+        return;
+    for_each_told(device_stats_look);
+    device_stats_moves();
+}
+
+void device_stats_moves(void)
+{
+    struct pool_stats stats;
+    struct format_def_moves moves;
+
+    if (!session_records || !session_pool)
+        return;
+    pool_stats(session_pool, -1, &stats);
+    if (stats.granules_moved == 0)
+        return;
+    moves = (struct format_def_moves){.count = stats.granules_moved,
+            .bytes = stats.moved_bytes,
+            .ns = stats.granules_moved * costs_move(stats.moved_bytes / stats.granules_moved),
+            .ready = stats.paces[POOL_PACE_READY],
+            .lazy = stats.paces[POOL_PACE_LAZY],
+            .sparing = stats.paces[POOL_PACE_SPARING],
+            .create_ns = costs_call(COST_CREATE),
+            .map_ns = costs_call(COST_MAP),
+            .access_ns = costs_call(COST_ACCESS),
+            .unmap_ns = costs_call(COST_UNMAP)};
+    session_report(capture_moves(&moves));
 }
 
 void device_stats_graph_memory(void)

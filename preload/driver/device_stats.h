@@ -32,6 +32,10 @@ void device_stats_looked(int device, uint64_t free_bytes, uint64_t total_bytes);
  */
 void device_stats_waited(void);
 
+/* Records the storage that the pool has moved, and what that took; at the waits above, and at the
+ * end. No driver call. */
+void device_stats_moves(void);
+
 /* From now on the driver's memory figures for graphs are recorded, too. */
 void device_stats_graph_memory(void);
 

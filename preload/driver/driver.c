@@ -7,6 +7,7 @@
 #include "preload/base/msg.h"
 #include "preload/base/results.h"
 #include "preload/driver/contexts.h"
+#include "preload/driver/costs.h"
 #include "preload/driver/life.h"
 #include "preload/driver/mempools.h"
 #include "preload/driver/reach.h"
@@ -283,7 +284,10 @@ static int handle_create(SELF, int device, uint64_t size, uint64_t *ret_handle)
     struct quiet quiet = quiet_begin();
     CUmemAllocationProp prop = handle_prop(device);
     CUmemGenericAllocationHandle handle = 0;
+    uint64_t begun = costs_now();
     int r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
+
+    costs_add(COST_CREATE, begun, size);
 
     if (may_be_rdma(r, &prop)) {
         r = (int)REAL(cuMemCreate)(&handle, size, &prop, 0);
@@ -368,8 +372,10 @@ static void range_own(devptr_t ptr, uint64_t size, uint64_t mempool, int device)
 static int driver_map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
 {
     struct quiet quiet = quiet_begin();
+    uint64_t begun = costs_now();
     int r = (int)REAL(cuMemMap)(ptr, size, 0, handle, 0);
 
+    costs_add(COST_MAP, begun, size);
     if (r == 0)
         range_note(ptr, size);
     return quiet_end(&quiet, r);
@@ -378,8 +384,10 @@ static int driver_map(SELF, devptr_t ptr, uint64_t size, uint64_t handle)
 static int unmap(SELF, devptr_t ptr, uint64_t size)
 {
     struct quiet quiet = quiet_begin();
+    uint64_t begun = costs_now();
     int r = (int)REAL(cuMemUnmap)(ptr, size);
 
+    costs_add(COST_UNMAP, begun, size);
     if (r == 0)
         range_forget(ptr, size); /* what stays mapped still gets the access that peers are given */
     return quiet_end(&quiet, r);
@@ -392,6 +400,7 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
     CUmemAccessDesc *descs = meta_get(bytes); /* too large for a small stack */
     uint64_t mempool = heap == HEAP_MAPPED ? owner : 0;
     struct quiet quiet;
+    uint64_t begun;
     size_t n;
     int r;
 
@@ -406,7 +415,9 @@ static int set_access(SELF, enum heap_kind heap, uint64_t owner, int device, dev
     for (size_t i = 0; i < n && access == DRIVER_ACCESS_NONE; i++)
         descs[i].flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
     quiet = quiet_begin();
+    begun = costs_now();
     r = (int)REAL(cuMemSetAccess)(ptr, size, descs, n);
+    costs_add(COST_ACCESS, begun, size);
     meta_put(descs, bytes);
     return quiet_end(&quiet, r);
 }
@@ -963,10 +974,12 @@ static int fence_query(SELF, uint64_t handle)
 
 static uint64_t clock_ns(SELF)
 {
-    struct timespec now;
+    return costs_now();
+}
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+static uint64_t move_ns(SELF, uint64_t size)
+{
+    return costs_move(size);
 }
 
 static int fence_wait(void *self, uint64_t handle, uint32_t timeout_ms)
@@ -1474,6 +1487,7 @@ const struct driver backend_driver = {
         .host_give = host_give,
         .content = content,
         .clock_ns = clock_ns,
+        .move_ns = move_ns,
         .readers_snapshot = readers_snapshot,
         .readers_passed = readers_passed,
 };

@@ -90,6 +90,7 @@ static int start_pool(const struct config *config)
     opts.fence_timeout_ms = timeout < UINT32_MAX ? (uint32_t)timeout : UINT32_MAX;
     opts.trim = (enum pool_trim)pool_key(config, "trim", opts.trim);
     opts.remap = (enum pool_remap)pool_key(config, "remap", opts.remap);
+    opts.move_ns = pool_key(config, "move-time", opts.move_ns / 1000000) * 1000000;
     opts.export_safe = pool_key(config, "placement", 0) == 1;
     opts.sync_mapped = pool_key(config, "sync", 0) == 1;
     session_sync_mapped = opts.sync_mapped;
@@ -143,10 +144,13 @@ static void start_capture(const struct config *config)
         opts.file = NULL;
         (void)capture_init(&opts);
     }
-    for (int id = 0; id < CONFIG_COUNT; id++)
-        if (config_is_set(config, (enum config_id)id))
-            (void)capture_setting(
-                    config_name((enum config_id)id), config_text(config, (enum config_id)id));
+    /* as they are given: a value of keys or of words has no text of its own */
+    for (int id = 0; id < CONFIG_COUNT; id++) {
+        const char *given = config_env(environ, config_name((enum config_id)id));
+
+        if (given && *given)
+            (void)capture_setting(config_name((enum config_id)id), given);
+    }
     (void)capture_setting("driver", resolve_driver_path());
     (void)capture_setting("mode", life_mode() == LIFE_POOL ? "pool" : "track");
     (void)capture_setting("stacks", unwind_engine_name(unwind_engine()));

@@ -258,6 +258,8 @@ class Capture:
             self.say("setting", *map(self.word, self.get("II", at)))
         for severity, at, length in self.defs[7]:
             self.say("note", severity, self.bytes[at : at + length].decode("latin-1"))
+        if self.defs[17]:
+            self.say("moves", *max(self.get("11Q", at) for _, at, _ in self.defs[17]))
         for number, at, _ in self.defs[8]:
             total, name, driver = self.get("QII", at)
             self.say("gpu", signed(number, 32), self.word(name), total, driver)

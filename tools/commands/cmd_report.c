@@ -151,7 +151,7 @@ static int print_report(struct report *report, const struct fields *fields)
     figures_of(&report->load, report->window, &report->figures, &report->partial);
     sources_figure(&report->load, report->window, report->symbols, &report->sources);
     if (fields->json || report->view == VIEW_ALL)
-        report_mapped_find(report);
+        report_pool_find(report);
     progress_end();
     if (fields->html || pager_is_on()
             || !isatty(STDOUT_FILENO)) /* on a terminal the report prints as it is computed */

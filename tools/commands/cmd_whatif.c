@@ -52,7 +52,8 @@ static const struct args_option options[] = {
                 "ask for",
                 CMD_TEXT(backed)},
         {"move-us", "N",
-                "what it takes to move 2 MiB, in microseconds: kedge then moves less, so that moves "
+                "what it takes to move 2 MiB, in microseconds: kedge then moves less, so that "
+                "moves "
                 "take half a percent of the time (default 0: it moves as readily as it can)",
                 CMD_TEXT(move_us)},
         {"event-us", "N",

@@ -10,8 +10,8 @@
 #include "tools/replay/playback.h"
 
 static const struct whatif_policy whatif_offered[] = {
-        {"kedge", "kedge's pool, remapping as readily as time allows", NULL,
-                POOL_REMAP_AUTO, false, false},
+        {"kedge", "kedge's pool, remapping as readily as time allows", NULL, POOL_REMAP_AUTO, false,
+                false},
         {"kedge-eager", "kedge's pool, remapping whenever it would grow", NULL, POOL_REMAP_EAGER,
                 false, false},
         {"kedge-sync", "kedge's pool for cudaMalloc: streams are not known", NULL, POOL_REMAP_AUTO,

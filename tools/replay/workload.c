@@ -141,8 +141,7 @@ void workload_from_trace(
             workload_add_death(&builder, event);
     }
     if (behind > first)
-        ret->span_ns =
-                excess_of(trace->events[behind - 1].time_ns, trace->events[first].time_ns);
+        ret->span_ns = excess_of(trace->events[behind - 1].time_ns, trace->events[first].time_ns);
     sum(ret);
     keytable_done(&builder.streams);
     free(builder.numbers);

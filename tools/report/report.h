@@ -36,11 +36,11 @@ enum view {
     VIEW_COUNT,
 };
 
-/* Bytes that a run on plain memory would have held with KEDGE_POOL=sync=mapped. */
-struct report_mapped {
-    bool is_known;
-    bool is_untold; /* the computation would take too long for a report */
-    uint64_t held;  /* bytes at the peak, if it is known */
+/* What the pool would have held at the peak with other settings, in bytes; 0 = not known. */
+struct report_pool {
+    uint64_t mapped_held; /* with sync=mapped, a run on plain memory */
+    uint64_t still_held;  /* with remap=never, a run that moved storage */
+    bool is_untold;       /* to find out mapped_held would take too long for a report */
 };
 
 /* The rows of a table of live memory: --by. */
@@ -69,7 +69,7 @@ struct report {
     struct model_figures figures;
     struct sources sources; /* sources of a capture */
     struct stepview stated; /* steps for the whole report as text; for a page also detected steps */
-    struct report_mapped mapped; /* likewise, and for JSON */
+    struct report_pool pool; /* likewise, and for JSON */
     struct render_ink ink;
     const char *path; /* path of the capture, as given */
     bool partial;     /* the figures of the window miss lost events */
@@ -212,13 +212,15 @@ void report_streams_print(const struct report *report);
 void report_streams_json(struct json *json, const struct report *report);
 
 /*
- * The bytes that a whole run on plain memory would have held on mapped memory (report_mapped.c):
- * its requests are replayed to the pool, with the defaults and a device that keeps up. Nothing is
- * computed for a run whose log is incomplete, whose hints acted, which exported memory, or which
- * used cudaMalloc little. report_mapped_find comes after the figures.
+ * What moving storage took, and what a whole run would have held without that, or if cudaMalloc had
+ * been served from mapped memory (report_pool.c): its requests are replayed to the pool, with the
+ * defaults and a device that keeps up. Nothing is replayed of a run whose log is incomplete or whose
+ * hints acted; not to mapped memory if it exported memory or used cudaMalloc little; and not without
+ * moves if it used cudaMalloc on plain memory. report_pool_find comes after the figures.
  */
-void report_mapped_find(struct report *report);
-void report_mapped_print(const struct report *report);
+void report_pool_find(struct report *report);
+void report_pool_print(const struct report *report);
+void report_pool_json(struct json *json, const struct report *report);
 
 /*
  * Memory moved between device and host, and blocks that stay (report_evict.c). Of the whole run,

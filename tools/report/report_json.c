@@ -221,8 +221,7 @@ static void report_json_figures_of(struct json *json, const struct report *repor
     if (figures_utilisation(&report->figures, &utilisation))
         json_real(json, "e", utilisation);
     json_uint(json, "driver_peak_bytes", load_native_peak(report->load.capture->class_total));
-    json_known(json, "sync_mapped_peak_reserved_bytes",
-            report->mapped.is_known ? report->mapped.held : UINT64_MAX);
+    report_pool_json(json, report);
 }
 
 /* A page has notes as text, and call sites instead of places. */

@@ -193,7 +193,7 @@ static void print_peaks(const struct report *report)
     if (native > 0 && !load_is_imported(report->load.capture))
         printf("Reserved and utilisation are of kedge's pool; the driver itself served up to %s.\n",
                 render_bytes(native).text);
-    report_mapped_print(report);
+    report_pool_print(report);
     if (f->outside_freed_count && f->outside_freed_count != MODEL_UNKNOWN)
         printf("Freed from before the window: %" PRIu64 " block%s, %s (not counted above)\n",
                 f->outside_freed_count, render_s(f->outside_freed_count),

@@ -387,6 +387,15 @@ int capture_coverage(const char *hook, const char *route, uint64_t count)
     return put_identity(&def.def, sizeof def, NULL, 0);
 }
 
+int capture_moves(const struct format_def_moves *moves)
+{
+    struct format_def_moves def = *moves;
+
+    def.def = (struct format_def){.kind = FORMAT_DEF_MOVES};
+    def.time_ns = capstate_time();
+    return put_identity(&def.def, sizeof def, NULL, 0);
+}
+
 /* ---- state ---- */
 
 void capture_state(enum format_state state, uint32_t detail)

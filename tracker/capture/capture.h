@@ -209,6 +209,9 @@ int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, ui
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 
+/* Storage that the pool has moved; `moves` without its head and its time. */
+int capture_moves(const struct format_def_moves *moves);
+
 /* `hook` ("cuMemAlloc_v2") was resolved `count` times by `route` ("dlsym", "cuGetProcAddress",
  * "symbol") so far. */
 int capture_coverage(const char *hook, const char *route, uint64_t count);

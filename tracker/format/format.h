@@ -302,6 +302,8 @@ enum format_def_kind {
     FORMAT_DEF_EVICT,  /* id = index of the rule; struct format_def_evict */
     FORMAT_DEF_KEPT,   /* id = index of the rule; struct format_def_kept */
     FORMAT_DEF_SHORT,  /* id = index of the rule; struct format_def_short */
+    /* struct format_def_moves; a later record replaces it */
+    FORMAT_DEF_MOVES,
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -446,6 +448,16 @@ struct format_def_coverage {
     uint64_t count;
     uint32_t hook;
     uint32_t route;
+};
+
+/* Storage that the pool has moved so far, and what that took. */
+struct format_def_moves {
+    struct format_def def;
+    uint64_t count, bytes, ns;
+    uint64_t time_ns;              /* the run's time by then */
+    uint64_t ready, lazy, sparing; /* how often the pool chose each pace */
+    uint64_t create_ns, map_ns;    /* the mean time of a call, 0 = there was none */
+    uint64_t access_ns, unmap_ns;
 };
 
 struct format_def_thread {

@@ -189,6 +189,13 @@ struct read_device {
     uint32_t driver_version;
 };
 
+/* Storage that the pool moved; count 0 = none, or an earlier writer did not count. */
+struct read_moves {
+    uint64_t count, bytes, ns, time_ns;
+    uint64_t ready, lazy, sparing; /* how often each pace was chosen (alloc/storage/pace.h) */
+    uint64_t create_ns, map_ns, access_ns, unmap_ns; /* the mean time of a call */
+};
+
 struct read_coverage {
     const char *hook;
     const char *route;
@@ -275,6 +282,7 @@ struct read_capture {
     size_t setting_count;
     struct read_device *device;
     size_t device_count;
+    struct read_moves moves;
     struct read_coverage *coverage;
     size_t coverage_count;
     struct read_note *note;

@@ -244,6 +244,27 @@ static int take_coverage(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_moves(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_moves *from = (const void *)def;
+
+    if (from->count >= reader->capture->moves.count)
+        reader->capture->moves = (struct read_moves){
+                .count = from->count,
+                .bytes = from->bytes,
+                .ns = from->ns,
+                .time_ns = from->time_ns,
+                .ready = from->ready,
+                .lazy = from->lazy,
+                .sparing = from->sparing,
+                .create_ns = from->create_ns,
+                .map_ns = from->map_ns,
+                .access_ns = from->access_ns,
+                .unmap_ns = from->unmap_ns,
+        };
+    return 0;
+}
+
 static const struct {
     size_t bytes; /* without the text */
     int (*take)(struct reader *reader, const struct format_def *def);
@@ -265,6 +286,7 @@ static const struct {
         [FORMAT_DEF_EVICT] = {sizeof(struct format_def_evict), take_evict, true},
         [FORMAT_DEF_KEPT] = {sizeof(struct format_def_kept), take_kept, true},
         [FORMAT_DEF_SHORT] = {sizeof(struct format_def_short), take_short, true},
+        [FORMAT_DEF_MOVES] = {sizeof(struct format_def_moves), take_moves, false},
 };
 
 /* ---- blocks ---- */

@@ -851,6 +851,14 @@ static uint64_t clock_ns(void *self)
     return now;
 }
 
+static uint64_t move_ns(void *self, uint64_t size)
+{
+    const struct fake_driver *fake = self;
+
+    (void)size;
+    return fake->move_ns;
+}
+
 /* ── the test's side ── */
 
 struct fake_driver *fake_new(uint64_t bytes)
@@ -890,6 +898,7 @@ struct fake_driver *fake_new(uint64_t bytes)
             .host_give = host_give,
             .content = content,
             .clock_ns = clock_ns,
+            .move_ns = move_ns,
             .readers_snapshot = readers_snapshot,
             .readers_passed = readers_passed,
     };

@@ -140,6 +140,7 @@ struct fake_driver {
     uint64_t host, host_high;     /* bytes of the host that are taken */
     uint64_t host_max;            /* set by the test: the host has no more, 0 = any */
     uint64_t time;                /* of the clock, in ns: each look takes 10 ms */
+    uint64_t move_ns;             /* set by the test: what a move is said to take */
 
     /* inside */
     struct fake_piece pieces[FAKE_PIECES];

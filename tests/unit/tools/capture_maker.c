@@ -520,6 +520,22 @@ static bool take_hints(void)
     return hintfile_read(getenv("KEDGE_HINTS"), &tried, &error) == 0;
 }
 
+static void describe_moves(void)
+{
+    const struct format_def_moves moves = {.count = 3,
+            .bytes = 6 * MB,
+            .ns = 1500000,
+            .ready = 7,
+            .lazy = 2,
+            .create_ns = 193000,
+            .map_ns = 1450,
+            .access_ns = 36000,
+            .unmap_ns = 25600};
+
+    (void)capture_setting("KEDGE_POOL", "reserve=1G,sync=mapped");
+    (void)capture_moves(&moves);
+}
+
 static void describe_tried(void)
 {
     (void)capture_hints("hints.yaml", tried->hash, mode, (uint32_t)tried->rule_count);
@@ -593,7 +609,7 @@ static void describe(const char *form)
     (void)capture_setting("stacks_cut", "123456789");
     (void)capture_setting("ran.program", "capture_maker");
     if (strcmp(form, "sync-mapped") == 0)
-        (void)capture_setting("KEDGE_POOL", "reserve=1G,sync=mapped");
+        describe_moves();
     if (strcmp(form, "sync-shown") == 0)
         (void)capture_coverage("cuIpcGetMemHandle", "called", 1);
     (void)capture_note(0, "made by a test");

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # covers: cmd_check.c cmd_diff.c cmd_env.c cmd_report.c cmd_suggest.c cmd_verify.c cmd_whatif.c
 # cmdoption.c commands.c main.c report.c report_anchors.c report_coverage.c report_json.c
-# report_live.c report_mapped.c report_oom.c report_select.c report_text.c report_views.c
+# report_live.c report_oom.c report_pool.c report_select.c report_text.c report_views.c
 # report_steps.c report_streams.c report_timeline.c
 # Drives `kedge` on captures that capture_maker wrote. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
@@ -73,6 +73,40 @@ report)
     mkfifo pipe
     expect 2 timeout 20 "$kedge" report pipe # nobody writes
     has err "pipe: not a regular file"
+    ;;
+moves)
+    # What moves took stands in the capture; what they saved is the same run played without them.
+    for form in sync sync-mapped; do form $form; done
+    expect 0 "$kedge" report sync-mapped.kcap
+    grep -qE '^Storage moved: 6.00 MiB in 1.5 ms, [0-9.]+ % of the time; without moves the pool would have held [0-9.]+ MiB$' out ||
+        fail "$(grep 'Peak live' -A3 out)"
+    expect 0 "$kedge" report sync-mapped.kcap --json
+    json "j['moves']['without_peak_reserved_bytes'] >= j['peak_live_512_bytes']"
+    json "[j['moves'][k] for k in ('count', 'ns', 'ready', 'lazy', 'sparing', 'map_ns')] == [3, 1500000, 7, 2, 0, 1450]"
+    expect 0 "$kedge" report sync.kcap
+    hasnt out "Storage moved"
+    expect 0 "$kedge" report sync.kcap --json
+    json "j['moves']['count'] == 0 and j['moves']['without_peak_reserved_bytes'] is None"
+    ;;
+pace)
+    # Moves that take more than their share of the time become rare; then more is held, and less mapped. Without a limit nothing is counted.
+    python3 "$TEST_SOURCE/tests/traces/programs.py" 34 wide.csv
+    for us in 0 63 630; do
+        expect 0 "$kedge" whatif wide.csv --policy kedge --passes 4 --lag 0.5 --move-us $us --event-us 100 --json
+        cp out $us.json
+    done
+    expect 0 "$kedge" whatif wide.csv --policy kedge --passes 4 --lag 0.5 --move-us 63 --event-us 900000 --json
+    json "'paces' not in json.load(open('0.json'))['passes'][3]"
+    json "all(p['paces']['lazy'] + p['paces']['sparing'] == 0 for p in j['passes'])" # a minute is soon over
+    json "j['peak_reserved_bytes'] == json.load(open('0.json'))['peak_reserved_bytes']"
+    json "json.load(open('63.json'))['passes'][3]['paces']['sparing'] > 0"
+    json "json.load(open('630.json'))['passes'][0]['paces']['sparing'] > 0"
+    json "json.load(open('630.json'))['passes'][3]['granules_moved'] < j['passes'][3]['granules_moved']"
+    json "json.load(open('630.json'))['peak_reserved_bytes'] >= j['peak_reserved_bytes']"
+    for bad in "--move-us x" "--move-us -1" "--event-us 1ms"; do
+        expect 2 "$kedge" whatif wide.csv $bad
+        has err "a number of microseconds such as 63 or 0.5"
+    done
     ;;
 mapped)
     # Of a whole run by cudaMalloc on plain memory that showed nothing to others; what whatif says, to the byte.

@@ -85,6 +85,12 @@ static void show_definitions(const struct read_capture *c)
         printf("setting %s %s\n", c->setting[i].name, c->setting[i].value);
     for (size_t i = 0; i < c->note_count; i++)
         printf("note %u %s\n", c->note[i].severity, c->note[i].text);
+    if (c->moves.count)
+        printf("moves %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+               " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+                c->moves.count, c->moves.bytes, c->moves.ns, c->moves.time_ns, c->moves.ready,
+                c->moves.lazy, c->moves.sparing, c->moves.create_ns, c->moves.map_ns,
+                c->moves.access_ns, c->moves.unmap_ns);
     for (size_t i = 0; i < c->device_count; i++)
         printf("gpu %d %s %" PRIu64 " %u\n", c->device[i].device, c->device[i].name,
                 c->device[i].total_bytes, c->device[i].driver_version);
@@ -337,6 +343,17 @@ static void odd_identity(void)
     (void)capture_coverage("cuMemAlloc_v2", "dlsym", 3);
     (void)capture_coverage("cuMemAlloc_v2", "dlsym", 5);
     (void)capture_coverage("cuMemFree_v2", "called", 9);
+    for (uint64_t i = 1; i < 3; i++)
+        (void)capture_moves(&(struct format_def_moves){.count = i,
+                .bytes = i << 21,
+                .ns = 3 * i,
+                .ready = 4,
+                .lazy = 5,
+                .sparing = 6,
+                .create_ns = 7,
+                .map_ns = 8,
+                .access_ns = 9,
+                .unmap_ns = 10});
 }
 
 static void odd_stacks(void)

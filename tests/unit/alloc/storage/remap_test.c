@@ -102,6 +102,7 @@ TEST(a_cap_is_kept_by_moving)
 
     pool_opts_init(&opts);
     opts.cap = 34 * MiB;
+    opts.remap = POOL_REMAP_LAZY;
     b = bench_new_with(1 * GiB, &opts);
     perforate(b, stay, 8);
     take(b, &big, 16 * MiB, STREAM);
