@@ -186,7 +186,7 @@ def mapped_memory_holds_what_is_live_on_the_sync_api():
     capture("pir", "plain")
     told = tool_json("report", "plain.kcap")["sync_mapped_peak_reserved_bytes"]
     for lag in (0, 1):
-        done = capture("pir", f"mapped-{lag}", KEDGE_POOL="sync=mapped", SIMCUDA_LAG=lag)
+        done = capture("pir", f"mapped-{lag}", KEDGE_POOL="sync=mapped,move-time=0", SIMCUDA_LAG=lag)
         sums.add(checksum(done.stdout))
         j = tool_json("report", f"mapped-{lag}.kcap")
         ratio = j["peak_reserved_bytes"] / j["max_bytes"]

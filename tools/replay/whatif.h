@@ -32,7 +32,7 @@ struct whatif_policy {
     bool mapped;             /* and serves that from mapped memory (KEDGE_POOL=sync=mapped) */
 };
 
-#define WHATIF_POLICY_MAX 16
+#define WHATIF_POLICY_MAX 17
 
 /*
  * The policies that can be played. By default those that users compare: kedge's own, PyTorch, no

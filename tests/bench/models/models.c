@@ -18,6 +18,7 @@ static const struct whatif_policy models_more[] = {
         {"async", "cudaMallocAsync, as far as it is documented", &peer_async, 0, false, false},
         {"gmlake", "GMLake's stitching, its defaults", &peer_gmlake, 0, false, false},
         {"stalloc", "STAlloc's plan: all lifetimes are known", &peer_stalloc, 0, false, false},
+        {"kedge-lazy", "kedge's pool with remap=lazy", NULL, POOL_REMAP_LAZY, false, false},
         {"kedge-never", "kedge's pool, which moves nothing", NULL, POOL_REMAP_NEVER, false, false},
 };
 

@@ -4,7 +4,7 @@
  *
  * Models as those of tools/replay/peer.h. The head of each file has its source and what is left
  * out: Paddle's allocators, RMM's pool, the driver's own behind cudaMallocAsync, PyTorch with two
- * of its settings, GMLake, the plans of STAlloc. And kedge's pool with remap=never.
+ * of its settings, GMLake, the plans of STAlloc. And kedge's pool with remap=lazy and remap=never.
  *
  *     models_add ─► whatif_policies = kedge's own, PyTorch, no pool ─ paddle ─ rmm ─ ... ─ kedge-never
  */
