@@ -29,7 +29,8 @@
 /* A result between two stages: nothing found, try the next stage. */
 #define NEXT (-EAGAIN)
 
-#define ADOPT_MOST 16 /* streams that one request is made to wait for */
+#define HELD_PART  256 /* part of the highest live size that is held beyond it without waits */
+#define ADOPT_MOST 16  /* streams that one request is made to wait for */
 
 /* ── records of the ladder ── */
 
@@ -763,11 +764,48 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
     return excess(pool, serve, true) ? hit_other(pool, serve, false) : NEXT;
 }
 
+/* Is the request better placed once the pending frees have passed? On mapped memory a block in the
+ * second best place leaves parts of slots unused for as long as it lives, which nothing can move.
+ * Not if a free block has just its size, nor if it is small, nor while nearly all that is held is
+ * needed (DESIGN.md). */
+static bool wants_places(const struct pool *pool, const struct serve *serve) POOL_LOCKED
+{
+    const struct heap *heap = serve->heap;
+    const struct device *device = heap->device;
+
+    return heap->kind == HEAP_PRIVATE && device->epochs.bytes > 0
+            && heap->tally.pending > device->open.bytes && !device->epochs.stalled
+            && serve->want.size >= FIT_JOINED_MIN
+            && device->reserved > device->stored_high + device->stored_high / HELD_PART
+            && !fit_is_exact(pool, serve->heap, &serve->want);
+}
+
+/* Waits for the places of pending frees. Not while a stream may wait for the host: natively an
+ * allocation would not wait for it. */
+static int hit_in_places(struct pool *pool, struct serve *serve)
+{
+    bool wants;
+    int r;
+
+    lock_take(&pool->lock);
+    wants = !serve->hinted && wants_places(pool, serve);
+    lock_drop(&pool->lock);
+    if (!wants || !serve->request->may_wait || stall_goes_on(pool, 0))
+        return NEXT;
+    r = reclaim_wait_closed(pool, serve->request->device, &serve->patience);
+    if (r != 0)
+        return r > 0 ? r : NEXT;
+    serve_note_wait(serve);
+    return hit(pool, serve);
+}
+
 static int serve_sync(struct pool *pool, struct serve *serve)
 {
     int r = NEXT;
 
-    if (serve->request->may_fence) {
+    if (serve->request->may_fence)
+        r = hit_in_places(pool, serve);
+    if (r == NEXT && serve->request->may_fence) {
         r = reclaim_poll(pool, serve->request->device, true);
         if (r > 0)
             return r;
@@ -938,7 +976,8 @@ uint32_t serve_fit(struct pool *pool, struct heap *heap, uint64_t size)
     const struct pool_request request = {.size = size, .may_call = true};
     struct serve serve = {.request = &request, .heap = heap};
 
-    if (serve_measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0)
+    if (serve_measure(pool, &serve) != 0 || slab_prepare(&pool->blocks, 3) != 0
+            || wants_places(pool, &serve))
         return 0;
     return fit_fit(pool, heap, &serve.want);
 }
@@ -1048,6 +1087,7 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
 {
     bool streams = request->api == API_STREAM;
     struct serve serve = {.request = request, .ret = ret, .how = OUTCOME_HIT};
+    bool may_ask = request->may_call && request->may_fence;
     bool looks;
     int r;
 
@@ -1057,7 +1097,9 @@ static int serve_from(struct pool *pool, const struct pool_request *request, str
         *io_kind = heap_sync_kind(pool, request->owner);
     r = serve_begin(pool, &serve, *io_kind);
     if (r == 0) {
-        looks = streams && request->may_call && request->may_fence && heap_look_is_due(serve.heap);
+        looks = may_ask
+                && (streams ? heap_look_is_due(serve.heap)
+                            : request->may_wait && wants_places(pool, &serve));
         r = looks ? NEXT : hit_locked(pool, &serve);
         if (r == NEXT)
             serve.heap->busy++;

@@ -16,9 +16,8 @@
 #define SPARE_MAPPED 20
 /* An additional allowance before storage moves: free parts of slots need some space, whatever the
  * size of a large program (DESIGN.md). A small program, of less than 512 MiB, has fewer of them: it
- * gets a part of its size, at least a slot. The sync API has no such part: it waits for its pending
- * frees above the same allowance, since natively each of its frees waits for the device, and less
- * of it loses 0.001 of the worst trace. */
+ * gets a part of its size, at least a slot. The sync API waits for its pending frees above the same
+ * allowance, since natively each of its frees waits for the device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 #define SPARE_PART  32
 
@@ -30,6 +29,11 @@ static uint64_t commit_high_of(const struct serve *serve)
     return max_of(device->stored_high, device->stored + serve->want.size);
 }
 
+static uint64_t spare_for_slots(uint64_t high)
+{
+    return min_of(SPARE_SLOTS, max_of(high / SPARE_PART, GRANULE_SIZE));
+}
+
 uint64_t commit_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t high = commit_high_of(serve);
@@ -37,7 +41,7 @@ uint64_t commit_budget(const struct pool *pool, const struct serve *serve)
     uint64_t budget = pool->opts.budget;
 
     if (serve->heap->kind == HEAP_PRIVATE && !serve->hinted)
-        spare = min_of(spare, SPARE_SLOTS);
+        spare = min_of(spare, spare_for_slots(high));
     if (!budget)
         budget = high + spare + GRANULE_SIZE;
     return pool->opts.cap ? min_of(budget, pool->opts.cap) : budget;
@@ -47,13 +51,10 @@ uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t budget = commit_budget(pool, serve);
     uint64_t high = commit_high_of(serve);
-    uint64_t spare = SPARE_SLOTS;
 
     if (pool->opts.budget || pool->pace.now == POOL_PACE_SPARING)
         return budget;
-    if (serve->heap->kind == HEAP_MAPPED)
-        spare = min_of(spare, max_of(high / SPARE_PART, GRANULE_SIZE));
-    return min_of(budget, high + spare + GRANULE_SIZE);
+    return min_of(budget, high + spare_for_slots(high) + GRANULE_SIZE);
 }
 
 /* The mode of the plan for this block: shadow if the block got no handle of its own. */

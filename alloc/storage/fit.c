@@ -7,10 +7,6 @@
 #include "alloc/heap/heap.h"
 #include "alloc/heap/segment.h"
 
-/* From this size on a request to an arena searches for a fit only after recent blocks were
- * merged with their neighbours, unless it has a tight fit or few are unmerged (DESIGN.md has the
- * figures). */
-#define SETTLE_MIN     (UINT64_C(64) << 10)
 #define UNJOINED_FEW   64 /* blocks */
 #define JOINED_AT_ONCE 8  /* blocks: so few are merged without checking whether that helps */
 
@@ -98,6 +94,20 @@ uint32_t fit_find(const struct pool *pool, const struct heap *heap, const struct
     if (!index && want->rests && !want->small)
         return fit_find_in(pool, heap, &heap->fragments, want);
     return index ? index : fragment;
+}
+
+static bool has_exact(const struct pool *pool, const struct bestfit *fit, uint64_t size) POOL_LOCKED
+{
+    uint32_t index = bestfit_lower_bound(fit, size, 0);
+
+    return index && block_at(pool, index)->node.size == size;
+}
+
+bool fit_is_exact(const struct pool *pool, struct heap *heap, const struct want *want)
+{
+    return freecache_slot(pool, &heap->recent_clean, want->size)
+            || has_exact(pool, &heap->clean, want->size)
+            || has_exact(pool, &heap->fragments, want->size);
 }
 
 /* ── which end ── */
@@ -211,7 +221,7 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
 
     if (!index)
         return false;
-    if (!heap->arena || want->size < SETTLE_MIN)
+    if (!heap->arena || want->size < FIT_JOINED_MIN)
         return true;
     if (pool->opts.remap == POOL_REMAP_EAGER)
         return false;
@@ -268,7 +278,7 @@ uint32_t fit_fit(struct pool *pool, struct heap *heap, const struct want *want)
 {
     uint32_t index;
 
-    if (heap->large && want->size >= SETTLE_MIN)
+    if (heap->large && want->size >= FIT_JOINED_MIN)
         freecache_settle_held(pool, heap);
     index = fit_find(pool, heap, want);
     if (heap->large && !is_apart(pool, heap, index)) {

@@ -43,10 +43,17 @@ struct want {
     bool rests;
 };
 
+/* From this size on recent blocks of an arena are merged before a fit is searched, unless there is a
+ * tight fit or few are unmerged (DESIGN.md has the figures). */
+#define FIT_JOINED_MIN (UINT64_C(64) << 10)
+
 /* An indexed free block that fits the request, of its stream or idle; 0 = none. Recent blocks are
  * not searched. */
 uint32_t fit_find(
         const struct pool *pool, const struct heap *heap, const struct want *want) POOL_LOCKED;
+
+/* Is an idle block of just this size free, recent ones included? */
+bool fit_is_exact(const struct pool *pool, struct heap *heap, const struct want *want) POOL_LOCKED;
 
 /* Where the request is cut out of a block that fits: bytes from the block's beginning. */
 uint64_t fit_skip(

@@ -1158,6 +1158,21 @@ int reclaim_wait_for_most(struct pool *pool, int device, struct reclaim_patience
     return wait_for_epoch(pool, &pool->devices[device], true, patience);
 }
 
+int reclaim_wait_closed(struct pool *pool, int device, struct reclaim_patience *patience)
+{
+    struct device *at = &pool->devices[device];
+    uint64_t number;
+    int r;
+
+    lock_take(&pool->lock);
+    number = at->epochs.recorded;
+    lock_drop(&pool->lock);
+    r = reclaim_ask(pool, at, &at->epochs, number, patience);
+    remove_all(pool);
+    vacate_clear(pool);
+    return r == -ENOENT || r >= 0 ? r : -ETIMEDOUT;
+}
+
 bool reclaim_is_stalled(struct pool *pool, int device)
 {
     bool stalled;

@@ -73,6 +73,9 @@ int reclaim_wait(struct pool *pool, int device, struct reclaim_patience *patienc
  * for the newest would leave the device idle. */
 int reclaim_wait_for_most(struct pool *pool, int device, struct reclaim_patience *patience);
 
+/* The same, for all epochs that are closed by now, if they have not passed. Closes none. */
+int reclaim_wait_closed(struct pool *pool, int device, struct reclaim_patience *patience);
+
 /* True if the last wait for an epoch of the device ran out of time and no epoch has passed
  * since. */
 bool reclaim_is_stalled(struct pool *pool, int device);

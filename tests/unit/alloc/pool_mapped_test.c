@@ -130,6 +130,111 @@ TEST(r74_the_host_waits_rather_than_that_more_than_eight_slots_are_held_too_much
     bench_end(b);
 }
 
+/* 1 GiB of blocks of 16 MiB, of which one is free and its kernel still runs, and 8 MiB more than that are held. */
+static struct bench *bench_behind(devptr_t block[BLOCKS])
+{
+    struct bench *b = bench_mapped(2 * GiB);
+
+    for (int i = 0; i < BLOCKS; i++)
+        block[i] = bench_alloc(b, 16 * MiB);
+    fake_submit(b->fake, 1, block[9], 16 * MiB);
+    CHECK_EQ(bench_free(b, block[9]), 0);
+    /* closes the epoch, and grows: next to nothing is held too much */
+    CHECK_NE(bench_alloc(b, 8 * MiB), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(b->fake->held, 1 * GiB + 8 * MiB);
+    return b;
+}
+
+TEST(r74_a_request_waits_for_places_that_are_pending)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+
+    /* the short form does not wait */
+    CHECK_EQ(pool_alloc_quickly(b->pool, BENCH_CONTEXT, 4 * MiB).ptr, 0);
+    CHECK_EQ(bench_alloc(b, 4 * MiB), block[9]);
+    CHECK_EQ(b->last.how, OUTCOME_WAITED);
+    CHECK_EQ(b->fake->waits, 1);
+    CHECK_EQ(bench_alloc(b, 4 * MiB), block[9] + 4 * MiB); /* nothing is pending */
+    CHECK_EQ(b->fake->waits, 1);
+    CHECK_EQ(b->fake->held, 1 * GiB + 8 * MiB);
+    bench_end(b);
+}
+
+TEST(r104_a_request_does_not_wait_for_a_place_like_the_one_that_is_free)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+
+    fake_drain(b->fake);
+    bench_pass(b); /* free from here on */
+    fake_submit(b->fake, 1, block[20], 16 * MiB);
+    CHECK_EQ(bench_free(b, block[20]), 0);
+    CHECK_EQ(bench_alloc(b, 16 * MiB), block[9]);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(bench_alloc(b, 16 * MiB), block[20]);
+    CHECK_EQ(b->fake->waits, 1);
+    bench_end(b);
+}
+
+TEST(r104_a_small_request_waits_for_no_place)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+
+    CHECK_NE(bench_alloc(b, 63 * KiB), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(bench_alloc(b, 64 * KiB), block[9]);
+    CHECK_EQ(b->fake->waits, 1);
+    bench_end(b);
+}
+
+TEST(r10_r104_where_no_call_may_wait_the_next_best_place_serves)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+    struct pool_request request = bench_request(4 * MiB, 0);
+
+    request.may_wait = false;
+    CHECK_NE(bench_ask(b, &request), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(b->fake->held, 1 * GiB + 12 * MiB);
+    bench_end(b);
+}
+
+/* Natively an allocation does not wait for the device, which may wait for the thread that asks. */
+TEST(r104_nobody_waits_for_places_while_a_stream_may_wait_for_the_host)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+
+    pool_stall_begin(b->pool, 3, true);
+    fake_submit(b->fake, 3, 0, 0);
+    pool_stall_end(b->pool, 3, false);
+    CHECK_NE(bench_alloc(b, 4 * MiB), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(b->fake->held, 1 * GiB + 12 * MiB);
+    fake_drain(b->fake);
+    CHECK_EQ(bench_alloc(b, 4 * MiB), block[9]);
+    bench_end(b);
+}
+
+TEST(r6_places_that_have_outlasted_a_wait_are_not_waited_for_again)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+
+    b->fake->hangs = true;
+    for (int i = 0; i < 3; i++)
+        CHECK_NE(bench_alloc(b, 2 * MiB), 0);
+    CHECK_EQ(b->fake->waits, 1);
+    CHECK_EQ(bench_stats(b).timeouts, 1);
+    CHECK_EQ(b->fake->held, 1 * GiB + 14 * MiB);
+    fake_drain(b->fake);
+    bench_end(b);
+}
+
 TEST(r16_with_export_safe_placement_large_blocks_have_slots_of_their_own)
 {
     struct pool_opts opts;
