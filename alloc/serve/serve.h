@@ -2,7 +2,8 @@
 /*
  * serve.h - serving one request: the ladder from a hit to the driver's refusal.
  *
- *     sync, hinted   hit ─► poll ─► above the budget: wait for the oldest epoch, hit again, trim
+ *     sync, hinted   hit, or on mapped memory first wait for a better place (hit_in_places) ─► poll
+ *                    ─► above the budget: wait for most epochs, hit again, trim
  *                    ─► grow ─► full device
  *     stream         hit ─► points ─► merge neighbours
  *                    ─► within the budget: storage moves (remap.h), grow
