@@ -767,16 +767,17 @@ static int trim_to_budget(struct pool *pool, struct serve *serve)
 /* Is the request better placed once the pending frees have passed? On mapped memory a block in the
  * second best place leaves parts of slots unused for as long as it lives, which nothing can move.
  * Not if a free block has just its size, nor if it is small, nor while nearly all that is held is
- * needed (DESIGN.md). */
+ * needed, or within a budget of the user's (DESIGN.md). */
 static bool wants_places(const struct pool *pool, const struct serve *serve) POOL_LOCKED
 {
     const struct heap *heap = serve->heap;
     const struct device *device = heap->device;
+    uint64_t needed = device->stored_high + device->stored_high / HELD_PART;
 
     return heap->kind == HEAP_PRIVATE && device->epochs.bytes > 0
             && heap->tally.pending > device->open.bytes && !device->epochs.stalled
             && serve->want.size >= FIT_JOINED_MIN
-            && device->reserved > device->stored_high + device->stored_high / HELD_PART
+            && device->reserved > (pool->opts.budget ? pool->opts.budget : needed)
             && !fit_is_exact(pool, serve->heap, &serve->want);
 }
 

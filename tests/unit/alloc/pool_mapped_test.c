@@ -131,10 +131,14 @@ TEST(r74_the_host_waits_rather_than_that_more_than_eight_slots_are_held_too_much
 }
 
 /* 1 GiB of blocks of 16 MiB, of which one is free and its kernel still runs, and 8 MiB more than that are held. */
-static struct bench *bench_behind(devptr_t block[BLOCKS])
+static struct bench *bench_behind_with(devptr_t block[BLOCKS], uint64_t budget)
 {
-    struct bench *b = bench_mapped(2 * GiB);
+    struct pool_opts opts;
+    struct bench *b;
 
+    mapped_opts(&opts);
+    opts.budget = budget;
+    b = bench_new_with(2 * GiB, &opts);
     for (int i = 0; i < BLOCKS; i++)
         block[i] = bench_alloc(b, 16 * MiB);
     fake_submit(b->fake, 1, block[9], 16 * MiB);
@@ -144,6 +148,11 @@ static struct bench *bench_behind(devptr_t block[BLOCKS])
     CHECK_EQ(b->fake->waits, 0);
     CHECK_EQ(b->fake->held, 1 * GiB + 8 * MiB);
     return b;
+}
+
+static struct bench *bench_behind(devptr_t block[BLOCKS])
+{
+    return bench_behind_with(block, 0);
 }
 
 TEST(r74_a_request_waits_for_places_that_are_pending)
@@ -217,6 +226,19 @@ TEST(r104_nobody_waits_for_places_while_a_stream_may_wait_for_the_host)
     CHECK_EQ(b->fake->held, 1 * GiB + 12 * MiB);
     fake_drain(b->fake);
     CHECK_EQ(bench_alloc(b, 4 * MiB), block[9]);
+    bench_end(b);
+}
+
+TEST(r74_within_the_users_budget_no_request_waits_for_a_place)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind_with(block, 1 * GiB + 12 * MiB);
+
+    CHECK_NE(bench_alloc(b, 4 * MiB), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    CHECK_EQ(b->fake->held, 1 * GiB + 12 * MiB);
+    CHECK_EQ(bench_alloc(b, 4 * MiB), block[9]); /* above it, as plain segments */
+    CHECK_EQ(b->fake->waits, 1);
     bench_end(b);
 }
 
