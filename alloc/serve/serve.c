@@ -832,7 +832,7 @@ static int poll_streams(struct pool *pool, struct serve *serve)
 
     lock_take(&pool->lock);
     if (pool->opts.remap == POOL_REMAP_EAGER || heap_look_is_due(heap)
-            || (pace_is_ready(pool) && heap->attrs.reuse_opportunistic))
+            || (pace_is_ready(pool, heap) && heap->attrs.reuse_opportunistic))
         but = 0;
     others = (heap->attrs.reuse_opportunistic || !but) && heap->stream_count > 0;
     lock_drop(&pool->lock);

@@ -454,7 +454,7 @@ static uint64_t moves_for(
     if (pool->opts.remap == POOL_REMAP_EAGER || serve->full)
         return need;
     above = min_of(need, round_up(excess_of(after, commit_move_budget(pool, serve)), slot));
-    if (above < need && pace_is_ready(pool))
+    if (above < need && pace_is_ready(pool, serve->heap))
         above = max_of(above, remap_finished(pool, serve->heap, need));
     return above;
 }

@@ -32,8 +32,8 @@ void pace_look(struct pool *pool, uint64_t slot)
     lock_drop(&pool->lock);
 }
 
-bool pace_is_ready(const struct pool *pool)
+bool pace_is_ready(const struct pool *pool, const struct heap *heap)
 {
-    return pool->opts.remap == POOL_REMAP_AUTO && !pool->opts.budget
+    return heap->kind == HEAP_MAPPED && pool->opts.remap == POOL_REMAP_AUTO && !pool->opts.budget
             && pool->pace.now == POOL_PACE_READY;
 }

@@ -26,8 +26,9 @@
  * bytes of a handle. With no lock held. */
 void pace_look(struct pool *pool, uint64_t slot);
 
-/* Does finished storage move before growth? With pool_opts.budget, never: whoever sets a budget
- * wants moves from there on. */
-bool pace_is_ready(const struct pool *pool) POOL_LOCKED;
+/* Does finished storage of the heap move before growth? With pool_opts.budget, never: whoever sets
+ * a budget wants moves from there on. Nor for the sync API on mapped memory: its requests wait for
+ * their places, and the worst recorded trace would hold 0.949 instead of 0.955. */
+bool pace_is_ready(const struct pool *pool, const struct heap *heap) POOL_LOCKED;
 
 #endif
