@@ -2,7 +2,7 @@
 #include "alloc/index/bestfit.h"
 
 #include <errno.h>
-#include <stdbool.h>
+
 #include <string.h>
 
 #define EXACT    64u /* classes of exactly one size */
@@ -217,6 +217,64 @@ uint32_t bestfit_find(const struct bestfit *fit, uint64_t size, uint64_t align)
         at = bestfit_lower_bound(fit, node->size, node->base + 1);
     }
     return at ? bestfit_lower_bound(fit, size + align - BESTFIT_QUANTUM, 0) : 0;
+}
+
+/* A walk over all treaps; the slab's fields are copied, for they are read at each block. */
+struct visiting {
+    bestfit_visit *visit;
+    void *self;
+    char *base;
+    size_t record;
+};
+
+/* False: `visit` ends the walk. */
+static bool visit_treap(const struct visiting *visiting, uint32_t at)
+{
+    while (at) {
+        const struct bestfit_node *node = (void *)(visiting->base + at * visiting->record);
+
+        if ((node->left && !visit_treap(visiting, node->left))
+                || !visiting->visit(visiting->self, at))
+            return false;
+        at = node->right;
+    }
+    return true;
+}
+
+void bestfit_each(const struct bestfit *fit, bestfit_visit *visit, void *self)
+{
+    const struct visiting visiting = {visit, self, fit->slab->span.base, fit->slab->record};
+
+    for (uint64_t words = fit->summary; words; words &= words - 1) {
+        uint32_t word = (uint32_t)__builtin_ctzll(words);
+
+        for (uint64_t map = fit->map[word]; map; map &= map - 1) {
+            if (!visit_treap(&visiting, fit->root[word * 64 + (uint32_t)__builtin_ctzll(map)]))
+                return;
+        }
+    }
+}
+
+#define SWAP(a_, b_)                      \
+    do {                                  \
+        const __typeof__(a_) was_ = (a_); \
+        (a_) = (b_);                      \
+        (b_) = was_;                      \
+    } while (0)
+
+void bestfit_swap(struct bestfit *a, struct bestfit *b)
+{
+    for (uint32_t word = 0; word < BESTFIT_CLASSES / 64; word++) {
+        for (uint64_t any = a->map[word] | b->map[word]; any; any &= any - 1) {
+            uint32_t class = word * 64 + (uint32_t)__builtin_ctzll(any);
+
+            SWAP(a->root[class], b->root[class]);
+        }
+        SWAP(a->map[word], b->map[word]);
+    }
+    SWAP(a->summary, b->summary);
+    SWAP(a->count, b->count);
+    SWAP(a->bytes, b->bytes);
 }
 
 uint32_t bestfit_largest(const struct bestfit *fit)

@@ -61,6 +61,14 @@ uint32_t bestfit_lower_bound(const struct bestfit *fit, uint64_t size, devptr_t 
  * order and then takes the first that is large enough at any address. 0 = none. */
 uint32_t bestfit_find(const struct bestfit *fit, uint64_t size, uint64_t align);
 
+/* Calls `visit` with each block in (size, address) order until that returns false; the index must
+ * not change meanwhile. */
+typedef bool bestfit_visit(void *self, uint32_t index);
+void bestfit_each(const struct bestfit *fit, bestfit_visit *visit, void *self);
+
+/* Exchanges the blocks of two indices of one slab. */
+void bestfit_swap(struct bestfit *a, struct bestfit *b);
+
 /* The largest block, 0 = empty. */
 uint32_t bestfit_largest(const struct bestfit *fit);
 

@@ -97,22 +97,33 @@ static uint32_t left_end(const struct search *search, uint32_t index)
     return belongs(search, before) ? 0 : index;
 }
 
-/* Every run contains a stream's block: idle ones alone form one block, which fit_take has
- * checked. */
-static void try_blocks(struct search *search, const struct bestfit *fit)
+/* noinline: few blocks have free neighbours. */
+static __attribute__((noinline)) bool try_run(struct search *search, uint32_t index)
 {
-    uint64_t size = 0;
-    devptr_t base = 0;
-    uint32_t index, first;
+    uint32_t first = left_end(search, index);
 
-    while (search->looks && (index = bestfit_lower_bound(fit, size, base)) != 0) {
-        size = block_at(search->pool, index)->node.size;
-        base = block_at(search->pool, index)->node.base + 1;
-        search->looks--;
-        first = left_end(search, index);
-        if (first)
-            runs_try_from(search, first);
-    }
+    if (first)
+        runs_try_from(search, first);
+    return true;
+}
+
+/* Tries the runs around a stream's block. Every run contains one: idle ones alone form one block,
+ * which fit_take has checked. */
+static bool try_block(void *self, uint32_t index)
+{
+    struct search *search = self;
+    const struct block *block = block_at(search->pool, index);
+
+    if (!search->looks)
+        return false;
+    search->looks--;
+    if (block->node.size >= search->want->size
+            || block_at(search->pool, block->prev)->state == BLOCK_FREE
+            || block_at(search->pool, block->next)->state == BLOCK_FREE
+            || (search->told && block->stream != search->want->stream))
+        return try_run(search, index);
+    search->looks -= search->looks > 0; /* a run by itself, and too short */
+    return true;
 }
 
 /* The next class whose blocks may be used. */
@@ -136,8 +147,8 @@ int runs_find(struct pool *pool, struct heap *heap, const struct want *want, enu
         search.told = whose == RUNS_OWN ? &none : &streams_at(pool, want->stream)->told;
     freecache_settle(pool, heap);
     while ((at = runs_next_class(&search, heap, at)) != NULL) {
-        try_blocks(&search, &at->fit);
-        try_blocks(&search, &at->fragments);
+        bestfit_each(&at->fit, try_block, &search);
+        bestfit_each(&at->fragments, try_block, &search);
     }
     pool->run_looks += RUNS_LOOKS - search.looks;
     if (search.best.bytes == UINT64_MAX)

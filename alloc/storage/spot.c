@@ -145,28 +145,49 @@ uint64_t spot_align(const struct pool *pool, const struct heap *heap, const stru
     return want->on_slot ? max_of(want->align, segment_at(pool, heap->arena)->slot) : want->align;
 }
 
-/* Searches all gaps. */
-static struct spot spot_by_gaps(const struct look *look, const struct heap *heap)
+/* Bytes of a free block beside a gap; UINT64_MAX: its run goes on behind it, or at the top. */
+static inline uint64_t room_beside(const struct look *look, uint32_t index, uint32_t behind)
 {
-    struct pool *pool = look->pool;
-    uint64_t slot = segment_at(pool, heap->arena)->slot; /* of all arenas of the heap */
-    uint64_t size = 0;
-    devptr_t base = 0;
-    uint32_t gap;
+    const struct block *block = block_at(look->pool, index);
+    uint8_t state;
 
+    if (index && block->state != BLOCK_FREE)
+        return 0;
+    state = block_at(look->pool, behind)->state;
+    return !behind || state == BLOCK_FREE || state == BLOCK_DECOMMITTED ? UINT64_MAX
+                                                                        : block->node.size;
+}
+
+/* False if the run around a gap is too short: mostly that is a gap between two live blocks. */
+static inline bool spot_may_fit(const struct look *look, const struct block *gap)
+{
+    uint64_t before = room_beside(look, gap->prev, block_at(look->pool, gap->prev)->prev);
+    uint64_t after = room_beside(look, gap->next, block_at(look->pool, gap->next)->next);
+
+    return before == UINT64_MAX || after == UINT64_MAX
+            || before + gap->node.size + after >= look->want->size;
+}
+
+static bool visit_gap(void *self, uint32_t index)
+{
+    const struct look *look = self;
+    const struct block *gap = block_at(look->pool, index);
+
+    if (spot_may_fit(look, gap))
+        try_gap(look, index);
+    /* no run that lacks storage can lack less */
+    return look->best->missing > block_segment(look->pool, gap)->slot;
+}
+
+static struct spot spot_by_gaps(struct look *look, const struct heap *heap)
+{
     look->best->missing = UINT64_MAX;
-    while ((gap = bestfit_lower_bound(&heap->decommitted, size, base)) != 0) {
-        try_gap(look, gap);
-        if (look->best->missing <= slot)
-            break; /* no run that lacks storage can lack less */
-        size = block_at(pool, gap)->node.size;
-        base = block_at(pool, gap)->node.base + 1;
-    }
+    bestfit_each(&heap->decommitted, visit_gap, look);
     return *look->best;
 }
 
 /* A request that finds no block asks several times for the same spot before anything changes. */
-static struct spot spot_remembered(const struct look *look, struct heap *heap)
+static struct spot spot_remembered(struct look *look, struct heap *heap)
 {
     struct spot_memo *memo = &heap->spot_memo;
 

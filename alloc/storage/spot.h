@@ -28,7 +28,7 @@ uint64_t spot_align(
         const struct pool *pool, const struct heap *heap, const struct want *want) POOL_LOCKED;
 
 /* Finds the spot with the least missing. 0, or -ENOENT: no stretch of addresses is long enough.
- * Examines each gap. */
+ * Meets each gap; those that are too short with what is free beside them are passed over. */
 int spot_find(struct pool *pool, struct heap *heap, const struct want *want,
         struct spot *ret) POOL_LOCKED;
 

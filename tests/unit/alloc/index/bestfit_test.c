@@ -67,11 +67,39 @@ static uint64_t random_size(struct naive *n)
     return 512 * (1 + next_random(n) % most[next_random(n) % 5]);
 }
 
+/* What a walk meets, until `left` blocks were met. */
+struct walked {
+    struct naive *n;
+    uint32_t last;
+    uint32_t left;
+};
+
+static bool next_of_walk(void *self, uint32_t index)
+{
+    struct walked *walked = self;
+    const struct bestfit_node *last = node_at(walked->n, walked->last);
+
+    CHECK_EQ(index, naive_bound(walked->n, last->size, last->base + 1));
+    walked->last = index;
+    return --walked->left > 0;
+}
+
+/* All blocks in order, or as many as it wants. */
+static void walk(struct naive *n, uint32_t most)
+{
+    struct walked walked = {n, 0, most};
+
+    bestfit_each(&n->fit, next_of_walk, &walked);
+    CHECK_EQ(walked.left, most - (n->fit.count < most ? n->fit.count : most));
+}
+
 TEST(finds_what_a_list_finds)
 {
     struct naive n;
+    struct bestfit other;
 
     setup(&n);
+    bestfit_init(&other, &n.slab);
     for (int step = 0; step < 20000; step++) {
         uint32_t index = 1 + (uint32_t)(next_random(&n) % BLOCKS);
         uint64_t size = random_size(&n);
@@ -86,8 +114,14 @@ TEST(finds_what_a_list_finds)
         CHECK_EQ(bestfit_lower_bound(&n.fit, size, 0), naive_bound(&n, size, 0));
         CHECK_EQ(bestfit_lower_bound(&n.fit, size, base), naive_bound(&n, size, base));
         CHECK_EQ(bestfit_find(&n.fit, size, 512), naive_bound(&n, size, 0));
-        if (step % 500 == 0)
+        if (step % 500 == 0) {
             REQUIRE_EQ(bestfit_check(&n.fit), 0);
+            walk(&n, 1 + (uint32_t)(next_random(&n) % (2 * BLOCKS)));
+            bestfit_swap(&n.fit, &other);
+            REQUIRE_EQ(bestfit_check(&n.fit) + bestfit_check(&other), 0);
+            CHECK_EQ(n.fit.count, 0);
+            bestfit_swap(&n.fit, &other);
+        }
     }
     slab_done(&n.slab);
 }
