@@ -323,7 +323,37 @@ static const char *check_recent(struct pool *pool, const struct heap *heap) POOL
             : NULL;
 }
 
-static const char *check_fits(const struct heap *heap, const struct count *count)
+/* Are the blocks of a class listed by point? */
+static bool is_by_point(const struct pool *pool, const struct heap_stream *class) POOL_LOCKED
+{
+    uint32_t count = 0;
+    uint32_t before = 0;
+
+    for (uint32_t at = class->earliest; at; at = block_at(pool, at)->later) {
+        const struct block *block = block_at(pool, at);
+
+        if (block->earlier != before || block->stream != class->stream
+                || (before && block->seq < block_at(pool, before)->seq)
+                || ++count > heap_class_count(class))
+            return false;
+        before = at;
+    }
+    return count == heap_class_count(class) && before == class->latest;
+}
+
+/* Is a heap in the lists of its device where it has to be? */
+static bool is_enlisted(const struct heap *heap)
+{
+    bool has_recent = heap->recent_count > 0;
+    bool gives = has_recent || heap->tally.cached || heap->tally.spare || heap->idle.count
+            || (heap->kind == HEAP_PLAIN ? heap->whole != NULL : heap->clean.count > 0);
+    bool waits = has_recent || heap->filled;
+
+    return (!gives || heap->is_listed[HEAPS_GIVING]) && (!waits || heap->is_listed[HEAPS_WAITING]);
+}
+
+static const char *check_fits(
+        const struct pool *pool, const struct heap *heap, const struct count *count) POOL_LOCKED
 {
     const struct bestfit *fits[] = {&heap->small, &heap->clean, &heap->fragments,
             &heap->decommitted, &heap->hint_decommitted, &heap->idle, &heap->sealed};
@@ -338,9 +368,13 @@ static const char *check_fits(const struct heap *heap, const struct count *count
         if (bestfit_check(&at->fit) != 0 || bestfit_check(&at->fragments) != 0)
             return "an index of a stream is broken";
         blocks += heap_class_count(at);
-        if ((heap_class_count(at) || at->vacated) && !at->is_filled)
+        if ((heap_class_count(at) || at->vacated) && (!at->is_filled || !at->moved_link))
             return "a stream's free blocks are not listed";
+        if (!is_by_point(pool, at))
+            return "a stream's free blocks are not in the order of their points";
     }
+    if (!is_enlisted(heap))
+        return "a heap is not in the lists of its device";
     return blocks != count->free_blocks ? "free blocks are missing from their index" : NULL;
 }
 
@@ -457,7 +491,7 @@ static const char *check_heap(struct pool *pool, struct heap *heap, struct count
     if (!what && (cached != heap->tally.cached || bytes_on(&heap->spares) != heap->tally.spare))
         what = "the shelf is miscounted";
     if (!what)
-        what = check_fits(heap, &count);
+        what = check_fits(pool, heap, &count);
     if (!what)
         what = check_recent(pool, heap);
     if (!what)

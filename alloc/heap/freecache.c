@@ -78,7 +78,7 @@ void freecache_settle_held(struct pool *pool, struct heap *heap)
 
 void freecache_settle(struct pool *pool, struct heap *heap)
 {
-    if (!heap->recent_count)
+    if (!heap->recent_count && !heap->recent)
         return;
     if (heap->large)
         freecache_settle_held(pool, heap);

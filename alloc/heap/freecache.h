@@ -124,6 +124,8 @@ static inline void freecache_hold(struct pool *pool, struct heap *heap, struct b
 {
     if (heap->large)
         freecache_settle_held(pool, heap);
+    heap_list(heap, HEAPS_GIVING);
+    heap_list(heap, HEAPS_WAITING);
     block->state = BLOCK_FREE;
     block->flags = BLOCK_RECENT;
     block->seq = point;

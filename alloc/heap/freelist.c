@@ -14,15 +14,24 @@
 
 /* True if the block contains no whole slot of an arena, or is less than a granule of a large plain
  * segment. */
-static bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
+static inline bool is_fragment(const struct segment *segment, const struct bestfit_node *node)
 {
     if (segment->kind == SEGMENT_PLAIN)
         return !segment->small && segment->size > REST_SEGMENT_MAX && node->size < GRANULE_SIZE;
     return segment->kind == SEGMENT_ARENA && slots_bytes(slots_in(segment, node)) == 0;
 }
 
-/* The index of a FREE, DECOMMITTED or IDLE block. */
-static struct bestfit *fit_of(const struct pool *pool, const struct block *block)
+/* The class that lists a block; NULL: none. */
+static inline struct heap_stream *class_of(const struct pool *pool, const struct block *block)
+{
+    const struct segment *segment = block_segment(pool, block);
+
+    return block->stream && !segment->sealed ? heap_class(segment->heap, block->stream) : NULL;
+}
+
+/* The index of a FREE, DECOMMITTED or IDLE block of this class. */
+static inline struct bestfit *fit_of(
+        const struct pool *pool, const struct block *block, struct heap_stream *class)
 {
     const struct segment *segment = block_segment(pool, block);
     struct heap *heap = segment->heap;
@@ -33,15 +42,82 @@ static struct bestfit *fit_of(const struct pool *pool, const struct block *block
         return segment->kind == SEGMENT_HINT ? &heap->hint_decommitted : &heap->decommitted;
     if (segment->sealed)
         return &heap->sealed;
-    if (block->stream) {
-        struct heap_stream *class = heap_class(heap, block->stream);
-
+    if (class)
         return is_fragment(segment, &block->node) ? &class->fragments : &class->fit;
-    }
     if (is_fragment(segment, &block->node))
         return &heap->fragments;
     return segment->small ? &heap->small : &heap->clean;
 }
+
+/* ── the blocks of a class by point ── */
+
+/* The block after which one with this point belongs; 0 = before all. What is freed now has the
+ * latest point, and a part of a block that was just taken belongs where that was, so few are passed
+ * by. */
+static uint32_t place_of(const struct pool *pool, const struct heap_stream *class, uint64_t point)
+{
+    uint32_t at = class->latest;
+
+    if (!at || block_at(pool, at)->seq <= point)
+        return at;
+    at = class->near ? class->near : at;
+    while (at && block_at(pool, at)->seq > point)
+        at = block_at(pool, at)->earlier;
+    while (at && block_at(pool, block_at(pool, at)->later)->seq < point)
+        at = block_at(pool, at)->later;
+    return at;
+}
+
+static void list_by_point(struct pool *pool, struct heap_stream *class, uint32_t index)
+{
+    struct block *block = block_at(pool, index);
+    uint32_t earlier = place_of(pool, class, block->seq);
+    uint32_t later = earlier ? block_at(pool, earlier)->later : class->earliest;
+
+    block->earlier = earlier;
+    block->later = later;
+    *(earlier ? &block_at(pool, earlier)->later : &class->earliest) = index;
+    *(later ? &block_at(pool, later)->earlier : &class->latest) = index;
+    if (later)
+        class->near = index;
+}
+
+static void unlist_by_point(struct pool *pool, struct heap_stream *class, uint32_t index)
+{
+    const struct block *block = block_at(pool, index);
+    uint32_t earlier = block->earlier;
+    uint32_t later = block->later;
+
+    if (block->seq < block_at(pool, class->latest)->seq || class->near == index)
+        class->near = earlier ? earlier : later;
+    *(earlier ? &block_at(pool, earlier)->later : &class->earliest) = later;
+    *(later ? &block_at(pool, later)->earlier : &class->latest) = earlier;
+}
+
+uint32_t freelist_passed(const struct pool *pool, const struct heap_stream *class, uint64_t point)
+{
+    uint32_t index = class->earliest;
+
+    return index && block_at(pool, index)->seq <= point ? index : 0;
+}
+
+void freelist_swap(struct heap_stream *a, struct heap_stream *b)
+{
+    const uint32_t earliest = a->earliest;
+    const uint32_t latest = a->latest;
+
+    bestfit_swap(&a->fit, &b->fit);
+    bestfit_swap(&a->fragments, &b->fragments);
+    a->near = a->earliest = b->earliest;
+    a->latest = b->latest;
+    b->near = b->earliest = earliest;
+    b->latest = latest;
+    heap_fill(a);
+    heap_fill(b);
+    a->heap->changes++;
+}
+
+/* ── indices ── */
 
 /* True for a block that is a plain segment. */
 static bool is_whole(const struct segment *segment, const struct bestfit_node *node)
@@ -53,13 +129,32 @@ static void freelist_insert(struct pool *pool, uint32_t index) POOL_LOCKED
 {
     struct block *block = block_at(pool, index);
     struct segment *segment = block_segment(pool, block);
+    struct heap *heap = segment->heap;
+    struct heap_stream *class = class_of(pool, block);
+    struct bestfit *fit = fit_of(pool, block, class);
 
-    segment->heap->changes++;
-    bestfit_insert(fit_of(pool, block), index);
-    if (block->stream && !segment->sealed)
-        heap_fill(heap_class(segment->heap, block->stream));
-    if (is_whole(segment, &block->node))
-        order_insert(&segment->heap->whole, &segment->place);
+    heap->changes++;
+    bestfit_insert(fit, index);
+    if (class) {
+        list_by_point(pool, class, index);
+        heap_fill(class);
+    }
+    if (is_whole(segment, &block->node)) {
+        order_insert(&heap->whole, &segment->place);
+        heap_list(heap, HEAPS_GIVING);
+    } else if (fit == &heap->clean && heap->kind != HEAP_PLAIN) {
+        heap_list(heap, HEAPS_GIVING);
+    }
+}
+
+static void freelist_remove(struct pool *pool, uint32_t index) POOL_LOCKED
+{
+    struct block *block = block_at(pool, index);
+    struct heap_stream *class = class_of(pool, block);
+
+    bestfit_remove(fit_of(pool, block, class), index);
+    if (class)
+        unlist_by_point(pool, class, index);
 }
 
 /* May a free block merge with this neighbour? Where only one stream ever freed, idle memory joins
@@ -86,13 +181,13 @@ uint32_t freelist_put(struct pool *pool, uint32_t index, uint32_t stream, uint64
     other = block_at(pool, block->prev);
     if (block->prev && can_join(heap, block, other)) {
         index = block->prev;
-        bestfit_remove(fit_of(pool, other), index);
+        freelist_remove(pool, index);
         block_join(pool, index);
         block = block_at(pool, index);
     }
     other = block_at(pool, block->next);
     if (block->next && can_join(heap, block, other)) {
-        bestfit_remove(fit_of(pool, other), block->next);
+        freelist_remove(pool, block->next);
         block_join(pool, index);
     }
     freelist_insert(pool, index);
@@ -124,15 +219,15 @@ void freelist_put_decommitted(struct pool *pool, uint32_t index)
     if (block->prev && block_at(pool, block->prev)->state == BLOCK_DECOMMITTED) {
         index = block->prev;
         block = block_at(pool, index);
-        bestfit_remove(fit_of(pool, block), index);
+        freelist_remove(pool, index);
         block_join(pool, index);
     }
     if (block->next && block_at(pool, block->next)->state == BLOCK_DECOMMITTED) {
-        bestfit_remove(fit_of(pool, block_at(pool, block->next)), block->next);
+        freelist_remove(pool, block->next);
         block_join(pool, index);
     }
     if (block->next) {
-        bestfit_insert(fit_of(pool, block), index);
+        bestfit_insert(fit_of(pool, block, NULL), index);
         return;
     }
     segment->top = block->node.base - segment->base;
@@ -146,7 +241,7 @@ void freelist_pull(struct pool *pool, uint32_t index)
     struct segment *segment = block_segment(pool, block);
 
     segment->heap->changes++;
-    bestfit_remove(fit_of(pool, block), index);
+    freelist_remove(pool, index);
     if (is_whole(segment, &block->node))
         order_remove(&segment->heap->whole, &segment->place);
     block->state = BLOCK_BUSY;
@@ -178,7 +273,7 @@ static bool can_shrink(const struct pool *pool, const struct block *block, uint3
 
     return !is_whole(segment, &block->node)
             && is_fragment(segment, &block->node) == is_fragment(segment, rest)
-            && bestfit_shrink(fit_of(pool, block), index, rest);
+            && bestfit_shrink(fit_of(pool, block, class_of(pool, block)), index, rest);
 }
 
 uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size)
@@ -205,7 +300,10 @@ uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t
     piece->last = block->last;
     piece->seq = block->seq;
     block_name_stream(pool, piece, block->stream);
-    if (POOL_IS_WITHOUT(CUT))
+    if (POOL_IS_WITHOUT(CUT) && block->stream) {
+        unlist_by_point(pool, class_of(pool, block), index);
         block->seq = 0;
+        list_by_point(pool, class_of(pool, block), index);
+    }
     return taken;
 }

@@ -33,6 +33,15 @@ void freelist_put_decommitted(struct pool *pool, uint32_t index) POOL_LOCKED;
 /* Takes a FREE, DECOMMITTED or IDLE block out of its index; it becomes BUSY. */
 void freelist_pull(struct pool *pool, uint32_t index) POOL_LOCKED;
 
+/* The free block of a class whose point is the earliest, if it needs this point or an earlier one;
+ * 0 = none does. */
+uint32_t freelist_passed(
+        const struct pool *pool, const struct heap_stream *class, uint64_t point) POOL_LOCKED;
+
+/* Exchanges the indices of two classes of a heap; the caller names the streams of the blocks
+ * anew. */
+void freelist_swap(struct heap_stream *a, struct heap_stream *b);
+
 /* Takes [base + skip, base + skip + size) of a FREE block, BUSY; the rest stays FREE. Needs two
  * records. */
 uint32_t freelist_cut(struct pool *pool, uint32_t index, uint64_t skip, uint64_t size) POOL_LOCKED;

@@ -2,6 +2,7 @@
 #include "alloc/heap/handles.h"
 
 #include "alloc/base/meta.h"
+#include "alloc/heap/heap.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,6 +48,7 @@ int handles_put(struct heap *heap, uint64_t size, uint64_t handle)
     int r = handles_put_on_shelf(&heap->shelves, size, handle);
 
     heap->tally.cached += r == 0 ? size : 0;
+    heap_list(heap, HEAPS_GIVING);
     return r;
 }
 
@@ -64,6 +66,7 @@ int handles_put_spare(struct heap *heap, uint64_t size, uint64_t handle)
 
     heap->tally.spare += r == 0 ? size : 0;
     heap->device->spare += r == 0 ? size : 0;
+    heap_list(heap, HEAPS_GIVING);
     return r;
 }
 

@@ -18,6 +18,8 @@ static struct heap *new_heap(
     heap->kind = kind;
     heap->owner = owner;
     heap->number = ++pool->heaps_made;
+    for (int i = 0; i < HEAP_LIST_COUNT; i++)
+        heap->listed[i].number = heap->number;
     heap->device = &pool->devices[device];
     if (device >= pool->devices_top)
         pool->devices_top = device + 1;
@@ -78,10 +80,28 @@ void heap_retire(struct pool *pool, struct heap *heap)
     pool->leaving = heap;
 }
 
+void heap_enlist(struct heap *heap, enum heap_list list)
+{
+    if (heap->is_over)
+        return;
+    heap->is_listed[list] = true;
+    order_insert(&heap->device->heaps[list], &heap->listed[list]);
+}
+
+void heap_delist(struct heap *heap, enum heap_list list)
+{
+    if (heap->is_listed[list])
+        order_remove(&heap->device->heaps[list], &heap->listed[list]);
+    heap->is_listed[list] = false;
+}
+
 void heap_unlist(struct pool *pool, struct heap *heap)
 {
     struct heap **link = &pool->all;
 
+    for (int i = 0; i < HEAP_LIST_COUNT; i++)
+        heap_delist(heap, (enum heap_list)i);
+    heap->is_over = true;
     while (*link != heap)
         link = &(*link)->after;
     *link = heap->after;
@@ -97,6 +117,18 @@ static bool is_too_far(const struct pool *pool, const struct heap *heap) POOL_LO
     return place >= 64;
 }
 
+/* Holds the heap of a walk (NULL: it is over) instead of the one before. */
+static struct heap *hold_next(struct pool *pool, struct heap *heap, struct heap *held) POOL_LOCKED
+{
+    if (POOL_IS_WITHOUT(HEAPS) && heap && is_too_far(pool, heap))
+        heap = NULL;
+    if (heap)
+        heap->busy++;
+    if (held)
+        held->busy--;
+    return heap;
+}
+
 struct heap *heap_walk(struct pool *pool, struct heap *held, int device)
 {
     struct heap *heap;
@@ -105,12 +137,27 @@ struct heap *heap_walk(struct pool *pool, struct heap *held, int device)
     heap = heap_any(pool, held);
     while (heap && (heap->dropped || (device >= 0 && heap->device->number != device)))
         heap = heap_any(pool, heap);
-    if (POOL_IS_WITHOUT(HEAPS) && heap && is_too_far(pool, heap))
-        heap = NULL;
-    if (heap)
-        heap->busy++;
-    if (held)
-        held->busy--;
+    heap = hold_next(pool, heap, held);
+    lock_drop(&pool->lock);
+    return heap;
+}
+
+static struct heap *of_listed(struct order_node *node, enum heap_list list)
+{
+    return node ? (struct heap *)(void *)((char *)(node - list) - offsetof(struct heap, listed))
+                : NULL;
+}
+
+struct heap *heap_walk_list(struct pool *pool, struct heap *held, int device, enum heap_list list)
+{
+    struct order_node *const *root = &pool->devices[device].heaps[list];
+    struct heap *heap;
+
+    lock_take(&pool->lock);
+    heap = of_listed(order_below(*root, held ? held->number : UINT64_MAX), list);
+    while (heap && heap->dropped)
+        heap = of_listed(order_below(*root, heap->number), list);
+    heap = hold_next(pool, heap, held);
     lock_drop(&pool->lock);
     return heap;
 }
@@ -145,16 +192,25 @@ struct heap_stream *heap_new_class(struct pool *pool, struct heap *heap, uint32_
     return at;
 }
 
+/* noinline: the short path calls heap_use_slots for each first block of a size. */
+static __attribute__((noinline)) void list_recent(struct heap *heap, struct freecache *cache)
+{
+    cache->next = heap->recent;
+    cache->link = &heap->recent;
+    if (cache->next)
+        cache->next->link = &cache->next;
+    heap->recent = cache;
+    heap_list(heap, HEAPS_GIVING);
+    heap_list(heap, HEAPS_WAITING);
+}
+
 void heap_use_slots(struct heap *heap, struct freecache *cache, uint64_t slots)
 {
-    if (!cache->used) {
-        cache->next = heap->recent;
-        cache->link = &heap->recent;
-        if (cache->next)
-            cache->next->link = &cache->next;
-        heap->recent = cache;
-    }
+    bool is_first = !cache->used;
+
     cache->used |= slots;
+    if (is_first)
+        list_recent(heap, cache);
 }
 
 void heap_empty_slots(struct freecache *cache)
@@ -210,24 +266,34 @@ struct heap_stream *heap_next_of_set(const struct heap *heap, const struct fence
     return best;
 }
 
-static void heap_move(struct heap_stream *class)
+static void heap_link(struct heap_stream **list, struct heap_stream *class)
 {
-    struct heap *heap = class->heap;
-
-    if (class->moved_link)
-        return;
-    class->next_moved = heap->moved;
-    class->moved_link = &heap->moved;
+    class->next_moved = *list;
+    class->moved_link = list;
     if (class->next_moved)
         class->next_moved->moved_link = &class->next_moved;
-    heap->moved = class;
+    *list = class;
+}
+
+void heap_fill_first(struct heap_stream *class)
+{
+    if (!class->moved_link)
+        heap_link(&class->timeline_of->waiting, class);
+    if (class->is_filled)
+        return;
+    class->is_filled = true;
+    order_insert(&class->heap->filled, &class->place);
+    heap_list(class->heap, HEAPS_WAITING);
 }
 
 void heap_note_passed(struct stream *stream)
 {
-    for (struct heap_stream *at = heap_next_of_stream(stream, NULL); at;
-            at = heap_next_of_stream(stream, at))
-        heap_move(at);
+    struct heap_stream *class;
+
+    while ((class = stream->waiting) != NULL) {
+        heap_unmove(class);
+        heap_link(&class->heap->moved, class);
+    }
 }
 
 void heap_unmove(struct heap_stream *class)

@@ -100,13 +100,24 @@ static inline bool heap_prepare_class(
     return heap_class(heap, stream) || heap_new_class(pool, heap, stream);
 }
 
+/* The heap is in a list of its device's from here on, or not. */
+void heap_enlist(struct heap *heap, enum heap_list list);
+void heap_delist(struct heap *heap, enum heap_list list);
+static inline void heap_list(struct heap *heap, enum heap_list list)
+{
+    if (!heap->is_listed[list])
+        heap_enlist(heap, list);
+}
+
+/* As heap_walk, for the heaps of a device that are in a list. */
+struct heap *heap_walk_list(struct pool *pool, struct heap *held, int device, enum heap_list list);
+
 /* The class gets a free block in an index, or a vacated slot. */
+void heap_fill_first(struct heap_stream *class);
 static inline void heap_fill(struct heap_stream *class)
 {
-    if (class->is_filled)
-        return;
-    class->is_filled = true;
-    order_insert(&class->heap->filled, &class->place);
+    if (!class->is_filled || !class->moved_link)
+        heap_fill_first(class);
 }
 
 /* The next older class with free blocks or vacated slots; `after` NULL: the newest one. NULL: it
@@ -117,9 +128,9 @@ struct heap_stream *heap_next_filled(struct heap *heap, const struct heap_stream
 struct heap_stream *heap_next_of_set(const struct heap *heap, const struct fence_set *set,
         uint32_t also, const struct heap_stream *after);
 
-/* The stream has passed a point: its classes have to be swept. */
+/* The stream has passed a point: its filled classes have to be swept. */
 void heap_note_passed(struct stream *stream);
-/* The class was swept. */
+/* The class is about to be swept. */
 void heap_unmove(struct heap_stream *class);
 
 /* These slots of a class, a bit each, may have recent blocks from now on; none has any. */

@@ -91,9 +91,15 @@ struct block {
     /* LIVE: the allocating stream; FREE: the class, 0 = idle. Index of the stream table */
     uint32_t stream;
     uint32_t holder; /* LIVE: index of its holder, 0 = none */
-    uint32_t slack;  /* LIVE: size less what was requested */
-    uint64_t seq;    /* LIVE: of the allocation; FREE with a class: the point that must pass */
-    uint32_t chain;  /* PENDING or waiting for the driver: next in the chain */
+    union {
+        uint32_t slack; /* LIVE: size less what was requested */
+        uint32_t later; /* in an index of a class: the next one by point, 0 = none */
+    };
+    uint64_t seq; /* LIVE: of the allocation; FREE with a class: the point that must pass */
+    union {
+        uint32_t chain;   /* PENDING or waiting for the driver: next in the chain */
+        uint32_t earlier; /* in an index of a class: the one before by point, 0 = none */
+    };
     uint8_t state;
     uint8_t flags;
     /* FREE: low bits of the last stream that used it, 0 = unknown; counts cross-stream reuses */
@@ -154,7 +160,7 @@ struct freecache {
 /* Free blocks of one stream in one heap. */
 struct heap_stream {
     struct heap_stream *next, **link; /* in heap.streams, and what points there */
-    /* in heap.moved, and what points there; NULL: not in it */
+    /* in stream.waiting or heap.moved, and what points there; NULL: in neither */
     struct heap_stream *next_moved, **moved_link;
     struct order_node place;  /* in heap.filled, if is_filled */
     bool is_filled;           /* it may have free blocks in an index, or `vacated` slots */
@@ -178,6 +184,9 @@ struct heap_stream {
     struct freecache recent;
     struct bestfit fit;
     struct bestfit fragments;
+    /* the blocks of both by point: the ends of the list, and where it was changed last
+     * (freelist.c) */
+    uint32_t earliest, latest, near;
 };
 
 /* Unmapped physical handles of one size. */
@@ -219,6 +228,15 @@ struct tally {
     uint64_t native_used, native_reserved;
 };
 
+/* Lists of the heaps of a device, the newest first. A heap that is not in one has nothing of the
+ * kind; one that is in it may have. */
+enum heap_list {
+    HEAPS_GIVING, /* they have memory that can be returned (trim.c) */
+    /* they have blocks or slots that wait for points, or recent blocks (reclaim.c) */
+    HEAPS_WAITING,
+    HEAP_LIST_COUNT,
+};
+
 /* Sums over the heaps of a device that need high marks of their own; and the pending frees of its
  * contexts. */
 struct device {
@@ -233,6 +251,7 @@ struct device {
     bool has_aliases, no_aliases;
     /* bytes available to the program, 0 = not queried yet; only where blocks may be evicted */
     uint64_t total;
+    struct order_node *heaps[HEAP_LIST_COUNT];
     int number;      /* fixed at creation */
     bool no_managed; /* it does not use managed memory concurrently with the host */
     bool eager;      /* the open chain has blocks in limbo: close the epoch soon */
@@ -272,8 +291,11 @@ struct heap {
     uint64_t number; /* of all heaps ever made */
     struct device *device;
     /* guarded by the pool's lock: */
-    struct heap *next;  /* in pool->heaps, or in pool->leaving */
-    struct heap *after; /* in the list of all (heap_any) */
+    struct heap *next;                         /* in pool->heaps, or in pool->leaving */
+    struct heap *after;                        /* in the list of all (heap_any) */
+    struct order_node listed[HEAP_LIST_COUNT]; /* in device.heaps */
+    bool is_listed[HEAP_LIST_COUNT];
+    bool is_over; /* about to be freed: in no list from here on */
     struct tally tally;
     uint32_t segments;        /* list, the newest first */
     uint64_t segments_added;  /* number of segments that it ever had */
@@ -303,7 +325,7 @@ struct heap {
     struct table class_of;       /* and by the stream's index */
     uint64_t classes_made;       /* number of classes that it ever had */
     struct order_node *filled;   /* the filled ones, the newest first */
-    /* list: those whose streams have passed a point since the last sweep (reclaim.c) */
+    /* list: filled classes whose streams have passed a point since the last sweep (reclaim.c) */
     struct heap_stream *moved;
     /* `allocs` and `frees` at the last event that handed blocks over (stream_take.h) */
     uint64_t handed;
@@ -356,8 +378,9 @@ struct stream {
     uint64_t look;   /* the last look that has queried it (reclaim_begin_look) */
     /* numbers up to this one are of earlier streams with this record; all are if it has none */
     uint64_t since;
-    struct order_node *classes; /* its classes, the newest heap's first */
-    struct order_node leaving;  /* in pool.gone, if `gone`; by `born` */
+    struct order_node *classes;  /* its classes, the newest heap's first */
+    struct heap_stream *waiting; /* list: the filled ones that are not in heap.moved */
+    struct order_node leaving;   /* in pool.gone, if `gone`; by `born` */
     /* the point after the last call that may wait for the host (stall.h), 0 = it has passed;
      * counted in refs */
     uint64_t stalled;

@@ -684,6 +684,7 @@ static int grow_hinted(struct pool *pool, struct serve *serve)
         if (!segment->dead) {
             block_at(pool, index)->state = BLOCK_IDLE;
             bestfit_insert(&heap->idle, index);
+            heap_list(heap, HEAPS_GIVING);
         }
     } else if (r == 0) {
         commit_block(pool, serve, index);

@@ -72,6 +72,7 @@ static void rest(struct pool *pool, uint32_t index) POOL_LOCKED
     block->slack = 0;
     block_name_stream(pool, block, 0);
     bestfit_insert(&heap->idle, index);
+    heap_list(heap, HEAPS_GIVING);
 }
 
 /* The epoch of a hinted block has passed. False: it is retired like all others. */
@@ -1404,39 +1405,24 @@ static void reclaim_cover_or_wait_for_all(struct pool *pool, uint32_t index)
     lock_drop(&pool->lock);
 }
 
-/* Blocks of one index of a stream become idle if their points have passed. */
-static void sweep_fit(
-        struct pool *pool, const struct heap_stream *at, const struct bestfit *fit) POOL_LOCKED
-{
-    uint64_t passed = at->timeline_of->timeline.passed;
-    uint64_t size = 0;
-    devptr_t base = 0;
-    uint32_t index;
-
-    while ((index = bestfit_lower_bound(fit, size, base)) != 0) {
-        const struct block *block = block_at(pool, index);
-
-        size = block->node.size;
-        base = block->node.base + 1;
-        if (block->seq > passed)
-            continue;
-        freelist_pull(pool, index);
-        block_at(pool, index)->last = (uint16_t)at->stream;
-        (void)freelist_put(pool, index, 0, 0);
-    }
-}
-
+/* Blocks of classes become idle if their points have passed. */
 static void sweep(struct pool *pool, struct heap *heap) POOL_LOCKED
 {
     bool vacated = false;
+    uint32_t index;
 
     freecache_settle(pool, heap);
     while (heap->moved) {
         struct heap_stream *at = heap->moved;
 
         heap_unmove(at);
-        sweep_fit(pool, at, &at->fit);
-        sweep_fit(pool, at, &at->fragments);
+        while ((index = freelist_passed(pool, at, at->timeline_of->timeline.passed)) != 0) {
+            freelist_pull(pool, index);
+            block_at(pool, index)->last = (uint16_t)at->stream;
+            (void)freelist_put(pool, index, 0, 0);
+        }
+        if (heap_class_count(at) || at->vacated)
+            heap_fill(at);
         vacated |= at->vacated > 0;
     }
     if (vacated)
@@ -1491,6 +1477,8 @@ static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, u
     heap->busy--;
     heap->looked_frees = heap->frees;
     sweep(pool, heap);
+    if (!heap->recent && !heap->large && !heap_next_filled(heap, NULL))
+        heap_delist(heap, HEAPS_WAITING);
     let_streams_go(pool, heap, list, count, i);
     heap_forget_streams(pool);
     lock_drop(&pool->lock);
@@ -1657,11 +1645,13 @@ int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_pati
 
 int reclaim_device_points(struct pool *pool, int device)
 {
+    uint64_t look = reclaim_begin_look(pool);
     struct heap *heap;
     int r = 0;
 
-    for (heap = heap_walk(pool, NULL, device); heap && r == 0; heap = heap_walk(pool, heap, device))
-        r = reclaim_points(pool, heap, 0);
+    for (heap = heap_walk_list(pool, NULL, device, HEAPS_WAITING); heap && r == 0;
+            heap = heap_walk_list(pool, heap, device, HEAPS_WAITING))
+        r = reclaim_points_once(pool, heap, look);
     if (heap)
         heap_let_go(pool, heap);
     return r;
@@ -1669,8 +1659,8 @@ int reclaim_device_points(struct pool *pool, int device)
 
 void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_patience *patience)
 {
-    for (struct heap *heap = heap_walk(pool, NULL, device); heap;
-            heap = heap_walk(pool, heap, device)) {
+    for (struct heap *heap = heap_walk_list(pool, NULL, device, HEAPS_WAITING); heap;
+            heap = heap_walk_list(pool, heap, device, HEAPS_WAITING)) {
         while (reclaim_wait_point(pool, heap, patience) == 0)
             ;
     }

@@ -447,7 +447,7 @@ static uint64_t arena_one(struct pool *pool, struct heap *heap, const struct goa
     return moved;
 }
 
-/* False if trim_to would find nothing: of many heaps most have nothing but parts of slots free. */
+/* False if trim_to would find nothing. */
 static bool has_free(struct pool *pool, struct heap *heap)
 {
     bool any;
@@ -458,6 +458,8 @@ static bool has_free(struct pool *pool, struct heap *heap)
         freecache_settle(pool, heap);
         any = heap->kind == HEAP_PLAIN ? heap->whole != NULL : heap->clean.count > 0;
     }
+    if (!any) /* nor recent blocks, for they were settled */
+        heap_delist(heap, HEAPS_GIVING);
     lock_drop(&pool->lock);
     return any;
 }
@@ -534,8 +536,8 @@ static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *use
     if (user && user->arena)
         slot = segment_at(pool, user->arena)->slot;
     lock_drop(&pool->lock);
-    for (heap = heap_walk(pool, NULL, device); heap && given < bytes;
-            heap = heap_walk(pool, heap, device)) {
+    for (heap = heap_walk_list(pool, NULL, device, HEAPS_GIVING); heap && given < bytes;
+            heap = heap_walk_list(pool, heap, device, HEAPS_GIVING)) {
         if (heap != user && !has_free(pool, heap))
             continue;
         goal = (struct goal){.bytes = bytes - given, .is_device = true};

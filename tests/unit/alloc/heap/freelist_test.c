@@ -3,6 +3,7 @@
 /*
  * Free blocks against a row of units, each taken or free in a class: what is free must be the longest runs of one class.
  */
+#include "alloc/heap/census.h"
 #include "tests/unit/alloc/parts.h"
 
 enum {
@@ -90,11 +91,16 @@ TEST(free_neighbours_of_a_class_are_one_block_and_of_two_are_not)
             uint64_t end = first + block->node.size / PARTS_UNIT;
             int class = (int)parts_random(&parts, CLASSES);
 
-            (void)freelist_put(pool, index, stream[class], class ? 1 + (uint64_t)step : 0);
+            /* mostly the newest point, or that of a block that was taken some time ago */
+            (void)freelist_put(pool, index, stream[class],
+                    class ? 1 + (uint64_t)step - parts_random(&parts, 1 + (uint64_t)step % 100)
+                          : 0);
             while (first < end)
                 class_of[first++] = class;
             put++;
         }
+        if (step % 512 == 0)
+            CHECK(!census_check(pool));
         if (step % 32 == 0)
             compare(&parts, pool, class_of, stream);
     }
@@ -145,6 +151,45 @@ TEST(r70_a_block_whose_point_has_passed_is_clean)
     (void)freelist_put(pool, first, stream, 8);
     CHECK_EQ(block_at(pool, first)->stream, stream);
     CHECK_EQ(block_at(pool, first)->seq, 8);
+    lock_drop(&pool->lock);
+    parts_end(&parts);
+}
+
+/* The blocks of a class leave it by point, whatever was put and taken before. */
+TEST(r70_the_block_that_waits_least_is_the_first)
+{
+    struct parts parts = parts_begin();
+    struct pool *pool = parts.pool;
+    uint32_t stream, other, index, rest;
+    uint64_t point = 0;
+    uint32_t count = 0;
+
+    lock_take(&pool->lock);
+    stream = streams_get(pool, 1);
+    other = streams_get(pool, 2);
+    REQUIRE(heap_prepare_class(pool, parts.heap, stream));
+    REQUIRE(heap_prepare_class(pool, parts.heap, other));
+    index = segment_at(pool, parts.segment)->first;
+    for (uint64_t i = 0; i < PARTS_UNITS / 2 - 1; i++) { /* between them are BUSY blocks */
+        uint32_t next = block_cut(pool, index, PARTS_UNIT);
+
+        rest = block_cut(pool, next, PARTS_UNIT);
+        (void)freelist_put(pool, index, stream, 1 + i * 37 % 50);
+        index = rest;
+    }
+    CHECK_EQ(freelist_passed(pool, heap_class(parts.heap, stream), 0), 0);
+    freelist_swap(heap_class(parts.heap, stream), heap_class(parts.heap, other));
+    CHECK_EQ(heap_class_count(heap_class(parts.heap, stream)), 0);
+    freelist_swap(heap_class(parts.heap, stream), heap_class(parts.heap, other));
+    while ((index = freelist_passed(pool, heap_class(parts.heap, stream), 40)) != 0) {
+        CHECK_GE(block_at(pool, index)->seq, point);
+        point = block_at(pool, index)->seq;
+        freelist_pull(pool, index);
+        count++;
+    }
+    CHECK_EQ(point, 40);
+    CHECK_GT(count, 40);
+    CHECK_EQ(heap_class_count(heap_class(parts.heap, stream)), PARTS_UNITS / 2 - 1 - count);
     lock_drop(&pool->lock);
     parts_end(&parts);
 }

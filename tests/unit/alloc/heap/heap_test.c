@@ -52,6 +52,42 @@ TEST(a_heap_that_retires_is_unknown_and_its_owner_gets_another)
     parts_end(&parts);
 }
 
+/* A walk over a list meets the heaps of the device that are in it, the newest first, though some leave it meanwhile. */
+TEST(a_walk_meets_the_heaps_of_a_list)
+{
+    struct parts parts = parts_begin();
+    struct pool *pool = parts.pool;
+    struct heap *heaps[12], *heap;
+    int left = 12;
+
+    lock_take(&pool->lock);
+    for (int i = 0; i < 12; i++) {
+        heaps[i] = heap_get(pool, HEAP_MAPPED, 100 + (uint64_t)i, i % 2);
+        REQUIRE(heaps[i]);
+        if (i % 3)
+            heap_list(heaps[i], HEAPS_GIVING);
+    }
+    heaps[4]->dropped = true;
+    lock_drop(&pool->lock);
+    CHECK(!heap_walk_list(pool, NULL, 0, HEAPS_WAITING));
+    for (heap = heap_walk_list(pool, NULL, 0, HEAPS_GIVING); heap;
+            heap = heap_walk_list(pool, heap, 0, HEAPS_GIVING)) {
+        do
+            left--;
+        while (left % 2 || left % 3 == 0 || left == 4);
+        CHECK(heap == heaps[left]);
+        CHECK_EQ(heap->busy, 1);
+        heap_delist(heap, HEAPS_GIVING);
+    }
+    CHECK_EQ(left, 2);
+    CHECK_EQ(heaps[2]->busy, 0);
+    lock_take(&pool->lock);
+    heaps[4]->dropped = false;
+    CHECK(heaps[4]->is_listed[HEAPS_GIVING] && !heaps[2]->is_listed[HEAPS_GIVING]);
+    lock_drop(&pool->lock);
+    parts_end(&parts);
+}
+
 TEST(without_memory_there_is_no_heap_and_no_class)
 {
     struct parts parts = parts_begin();

@@ -65,6 +65,32 @@ TEST(r72_storage_that_two_streams_share_moves_for_a_third)
     bench_end(b);
 }
 
+/* A stream that has fewer free blocks than it takes puts them among those: what lies side by side is one again. */
+TEST(r72_few_blocks_of_a_stream_join_the_many_that_it_takes)
+{
+    struct bench *b = bench_with_budget(1 * GiB, 10 * SLOT);
+    devptr_t pieces[PIECES];
+    uint64_t streams[PIECES];
+
+    b->fake->hangs = true;
+    for (uint64_t i = 0; i < PIECES; i++) {
+        streams[i] = i == 2 || i == 11 ? 2 : 1;
+        pieces[i] = bench_alloc_on(b, PIECE, streams[i]);
+        fake_submit(b->fake, streams[i], pieces[i], PIECE);
+        if (i % 8 == 7)
+            CHECK_NE(bench_alloc_on(b, SLOT, 3), 0); /* stays: two holes of four slots */
+    }
+    for (uint64_t i = 0; i < PIECES; i++)
+        CHECK_EQ(bench_free_on(b, pieces[i], streams[i]), 0);
+    CHECK_NE(bench_alloc_on(b, 6 * SLOT, 2), 0);
+    CHECK_EQ(b->fake->held, 10 * SLOT);
+    CHECK_EQ(bench_stats(b).inserted_waits, 1);
+    CHECK_EQ(bench_stats(b).host_waits, 0);
+    CHECK(fake_is_ordered(b->fake, 1, PIECES - 2, 2));
+    BENCH_CHECK(b);
+    bench_end(b);
+}
+
 /* One wait for each, then all that the idle streams have freed is the third one's, without another word to the driver. */
 TEST(r72_what_idle_streams_have_freed_needs_one_wait_each)
 {
