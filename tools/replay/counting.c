@@ -11,9 +11,9 @@
 #define COUNTING_QUANTUM ((uint64_t)512)     /* in multiples of this */
 /*
  * More than any device has, and no more than that: the pool reserves host addresses for its index
- * in proportion, and ThreadSanitizer leaves it few.
+ * in proportion, and ThreadSanitizer and valgrind leave it few.
  */
-#define COUNTING_TOTAL ((uint64_t)1 << 42)
+#define COUNTING_TOTAL ((uint64_t)1 << 40)
 
 static devptr_t counting_take_range(struct counting *counting, uint64_t size, uint64_t align)
 {
