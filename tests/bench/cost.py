@@ -3,9 +3,12 @@
 # covers: freecache.c heap.c trim.c order.c reclaim.c stream_wait.c stream_take.c
 """What a decision of the pool costs by what there is: instructions of a pair of free and allocation in the pool alone (cost_pool.c),
 for more and more streams, live blocks, fences that the device is behind, or streams that have come and gone. The argument names the
-table. At most so many times what the first row of the table costs; unoptimised builds have no limit. Exit 0, 1, or 77 with the reason."""
+table. At most so many times what the first row of the table costs; unoptimised builds have no limit. `left` and `left-by-pools` count bytes
+of the host instead, after so many streams, contexts and pools that came and went: always the same number. Exit 0, 1, or 77 with the
+reason."""
 import pathlib
 import re
+import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,14 +22,17 @@ PROGRAM = BUILD / "tests" / "bench" / "cost_pool"
 # table: how often the first row at most, and the rows: arguments of cost_pool.c
 TABLES = {
     # From some hundred streams on, a request finds no block of its own stream: it asks others, which takes calls of the driver.
-    "streams": (14, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
+    "streams": (11, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
     "plain": (2, [("sync", "mixed", live, 1, 1000, 0) for live in (100, 1000, 10000, 50000)]),
     # The more the device is behind, the more streams take each other's memory.
-    "turns": (10, [("stream", "mixed", 10000, 4, 300, lag) for lag in (0, 8, 200)]),
+    "turns": (2.5, [("stream", "mixed", 10000, 4, 300, lag) for lag in (0, 8, 200)]),
     # Each of the pairs asks for some fences of destroyed streams. The device never has done anything: what is freed waits.
     "gone": (3, [("gone", "same", 2 * streams + 2000, streams, 300, NEVER) for streams in (1, 100, 1000, 10000)]),
     "forgotten": (1.1, [("gone", "same", before, 100, 300, 0) for before in (1000, 5000, 20000)]),
 }
+# (what comes and goes, how many of it)
+LEFT = {"left": (("gone", (10**4, 10**6)), ("gone-contexts", (10**4, 10**5)), ("gone-pools", (10**4, 3 * 10**4))),
+        "left-by-pools": (("gone-contexts", (10**4, 10**6)), ("gone-pools", (10**4, 10**6)))}
 SLACK = 1 << 20 # bytes of the host that a table's rows may differ by if it is about as many streams, blocks and fences
 
 
@@ -35,11 +41,27 @@ def is_optimised():
     return re.search(r"^CMAKE_BUILD_TYPE:\w+=Debug$", cache, re.M) is None
 
 
+def host_bytes(*told):
+    out = subprocess.run([PROGRAM, *map(str, told)], capture_output=True, text=True, timeout=600, check=True).stdout
+    return int(re.search(r"host bytes (\d+)", out)[1])
+
+
+def nothing_is_left(table):
+    for what, counts in LEFT[table]:
+        for lag in (0, 50):
+            bytes_of = [host_bytes(what, "mixed", count, 100, 1, lag) for count in counts]
+            print(f"{what:14} lag {lag:2}: " + ", ".join(f"{size:,} bytes after {count:,}" for count, size in zip(counts, bytes_of)))
+            check(len(set(bytes_of)) == 1, f"{what}, {lag} fences behind: {bytes_of} bytes of the host after {counts}")
+    return 1 if failures else 0
+
+
 def main():
-    most, rows = TABLES[sys.argv[1]]
-    why = callgrind.available()
     if not PROGRAM.exists():
         skip("not built")
+    if sys.argv[1] in LEFT:
+        return nothing_is_left(sys.argv[1])
+    most, rows = TABLES[sys.argv[1]]
+    why = callgrind.available()
     if why:
         skip(why)
     first = hosts = None

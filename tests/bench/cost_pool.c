@@ -4,12 +4,12 @@
  * instructions.
  *
  *     cost_pool sync|stream|own same|mixed LIVE STREAMS PAIRS LAG [POOLS [THREADS]]
- *     cost_pool gone same|mixed LIVE STREAMS PAIRS LAG
+ *     cost_pool gone|gone-pools|gone-contexts same|mixed LIVE COUNT PAIRS LAG
  *
  * Each pair frees one of LIVE blocks, chosen at random, and allocates one: on the next stream, or with `own` on the stream of the
  * freed one. The device is LAG fences behind. Blocks are of POOLS memory pools in turn (of contexts, with `sync`). Each of THREADS makes
- * PAIRS pairs, with blocks that only it frees. With `gone` each pair is on a new stream, after LIVE such streams, and the oldest of
- * STREAMS is destroyed. Prints how many calls of the driver the pairs made, and the bytes of the host that the pool has.
+ * PAIRS pairs, with blocks that only it frees. With `gone` each pair is on a new stream (of a new memory pool, in a new context), after
+ * LIVE such streams, and the oldest of COUNT is destroyed. Prints how many calls of the driver the pairs made, and the bytes of the host that the pool has.
  */
 #include "alloc/base/meta.h"
 #include "alloc/pool.h"
@@ -29,13 +29,22 @@
 #define CAPACITY    (UINT64_C(2) << 30) /* and 1 MiB for each live block */
 #define THREADS_MAX 64
 
-static _Atomic uint64_t calls, next_address = UINT64_C(1) << 40, next_handle, fences;
-static uint64_t lag, capacity = CAPACITY;
+/* Addresses. Where pools or contexts go they begin anew after some thousand ranges, as a driver gives addresses again. */
+#define FIRST         (UINT64_C(1) << 40)
+#define POOLS_LAST    (FIRST + (UINT64_C(1) << 45))
+#define CONTEXTS_LAST (FIRST + (UINT64_C(1) << 34))
+
+static _Atomic uint64_t calls, next_address = FIRST, next_handle, fences;
+static uint64_t lag, capacity = CAPACITY, last_address = UINT64_MAX;
 
 static uint64_t take_addresses(uint64_t size, uint64_t align)
 {
     uint64_t at = atomic_fetch_add(&next_address, size + align);
 
+    if (at + size + align > last_address) {
+        at = FIRST;
+        next_address = FIRST + size + align;
+    }
     return (at + align - 1) & ~(align - 1);
 }
 
@@ -159,7 +168,13 @@ static int stream_wait_fence(void *self, uint64_t stream, uint64_t fence)
 
 static struct pool *pool;
 static enum api api;
-static bool is_mixed, is_gone, stays;
+static bool is_mixed, stays;
+static enum {
+    NOTHING_GOES,
+    STREAMS_GO,
+    POOLS_GO,
+    CONTEXTS_GO
+} goes;
 static uint64_t live, streams, pools = 1, threads = 1;
 static _Thread_local uint64_t seed = UINT64_C(88172645463325252);
 
@@ -239,21 +254,35 @@ static void make_pairs(uint64_t pairs, uint64_t thread, uint64_t of)
     }
 }
 
+static void end(uint64_t number)
+{
+    if (goes == STREAMS_GO) {
+        pool_stream_gone(pool, number);
+    } else if (goes == POOLS_GO) {
+        check(pool_heap_gone(pool, number));
+    } else {
+        pool_context_going(pool, number);
+        pool_context_gone(pool, number);
+    }
+}
+
 static void come_and_go(uint64_t count)
 {
-    static uint64_t stream;
+    static uint64_t made;
 
     for (uint64_t i = 0; i < count; i++) {
-        stream++;
-        put(get(size_of(), 1, stream), stream);
-        if (stream >= streams)
-            pool_stream_gone(pool, stream - streams + 1);
+        uint64_t stream = goes == STREAMS_GO ? ++made : 1;
+        uint64_t owner = goes == STREAMS_GO ? 1 : ++made;
+
+        put(get(size_of(), owner, stream), stream);
+        if (made >= streams)
+            end(made - streams + 1);
     }
 }
 
 static void warm_up(void)
 {
-    if (is_gone) {
+    if (goes) {
         come_and_go(live);
         return;
     }
@@ -270,7 +299,7 @@ static uint64_t pairs;
 /* callgrind.py counts what runs below it. */
 __attribute__((noinline)) static void counted(uint64_t thread)
 {
-    if (is_gone)
+    if (goes)
         come_and_go(pairs);
     else
         make_pairs(pairs, thread, threads);
@@ -299,15 +328,19 @@ static bool read_arguments(int argc, char **argv)
 {
     if (argc < 7 || argc > 9)
         return false;
-    api = strcmp(argv[1], "sync") == 0 ? API_SYNC : API_STREAM;
-    is_gone = strcmp(argv[1], "gone") == 0;
+    goes = strcmp(argv[1], "gone") == 0             ? STREAMS_GO
+            : strcmp(argv[1], "gone-pools") == 0    ? POOLS_GO
+            : strcmp(argv[1], "gone-contexts") == 0 ? CONTEXTS_GO
+                                                    : NOTHING_GOES;
+    api = strcmp(argv[1], "sync") == 0 || goes == CONTEXTS_GO ? API_SYNC : API_STREAM;
     stays = strcmp(argv[1], "own") == 0;
     is_mixed = strcmp(argv[2], "mixed") == 0;
     live = strtoull(argv[3], NULL, 10);
     streams = strtoull(argv[4], NULL, 10);
     pairs = strtoull(argv[5], NULL, 10);
     lag = strtoull(argv[6], NULL, 10);
-    capacity += is_gone ? 0 : live << 20;
+    last_address = goes == POOLS_GO ? POOLS_LAST : goes == CONTEXTS_GO ? CONTEXTS_LAST : UINT64_MAX;
+    capacity += goes ? 0 : live << 20;
     pools = argc > 7 ? strtoull(argv[7], NULL, 10) : 1;
     threads = argc > 8 ? strtoull(argv[8], NULL, 10) : 1;
     return live && streams && pools && threads && threads <= THREADS_MAX && threads <= live;
