@@ -2,11 +2,9 @@
 /* covers: compare.c */
 #include "tests/check.h"
 
-#include "tests/unit/tools/story.h"
+#include "tests/unit/tools/wordstory.h"
 #include "tools/compare/compare.h"
 #include "tools/compare/compare_coverage.h"
-
-#define MB (UINT64_C(1) << 20)
 
 static struct compare compared(const struct story *good, const struct story *bad)
 {
@@ -30,44 +28,6 @@ static void check_all_counted(const struct compare *c, const struct story *bad)
 }
 
 /* ---- runs that are told in words ---- */
-
-struct told {
-    struct story story;
-    uint32_t block['z' + 1]; /* by its letter */
-};
-
-/* "A{" enters A and "}" leaves it; "x1:3" is block x, of site 1 and 3 MiB (1 MiB if nothing is said); "-x" frees it. */
-static void tell_word(struct told *told, char *word)
-{
-    char *last = &word[strlen(word) - 1];
-
-    if (*last == '{') {
-        *last = '\0';
-        (void)story_enter(&told->story, word);
-    } else if (*word == '}') {
-        story_exit(&told->story);
-    } else if (*word == '-') {
-        story_free(&told->story, told->block[(unsigned char)word[1]]);
-    } else {
-        char *rest;
-        uint64_t site = strtoul(word + 1, &rest, 10);
-        uint64_t size = *rest == ':' ? strtoul(rest + 1, NULL, 10) : 1;
-        told->block[(unsigned char)*word] = story_alloc(&told->story, site, size * MB);
-    }
-}
-
-static struct told tell(const char *words)
-{
-    struct told told = {.story = story_begin()};
-    char *text = strdup(words), *rest = text, *word;
-
-    memset(told.block, 0xff, sizeof(told.block)); /* TRACE_NONE */
-    while ((word = strsep(&rest, " ")) != NULL)
-        if (*word)
-            tell_word(&told, word);
-    free(text);
-    return told;
-}
 
 static int letter_of(const struct told *told, uint32_t block)
 {
