@@ -11,7 +11,7 @@
 struct work {
     const struct compare_side *good, *bad;
     struct vec_lists good_lists, bad_lists; /* blocks by anchor instance, in the order of birth */
-    uint32_t *partner;                      /* good block -> bad block, ALIGN_NONE */
+    uint32_t *partner;                      /* as compare.partner */
     bool *taken;                            /* bad block has a partner */
     uint64_t *good_python, *bad_python;     /* per stack; NULL: one of the runs has no Python */
     struct keytable tokens;
@@ -269,7 +269,7 @@ static void compare_anchor(struct work *work, uint32_t good_anchor, uint32_t bad
     judge_lone(work, &table);
 }
 
-static struct key anchor_key(const struct trace_anchor *anchor)
+struct key compare_anchor_key(const struct trace_anchor *anchor)
 {
     struct key key = keytable_text(anchor->path);
 
@@ -284,10 +284,10 @@ static void compare_anchors(struct work *work)
     struct keytable by_name = {0};
 
     for (size_t i = 0; i < good->anchor_count; i++)
-        *keytable_at(&by_name, anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
+        *keytable_at(&by_name, compare_anchor_key(&good->anchors[i]), 0) = (uint32_t)i;
     bool *met = vec_new(good->anchor_count, sizeof(*met));
     for (size_t i = 0; i < bad->anchor_count; i++) {
-        const uint32_t *partner = keytable_find(&by_name, anchor_key(&bad->anchors[i]));
+        const uint32_t *partner = keytable_find(&by_name, compare_anchor_key(&bad->anchors[i]));
         if (partner) {
             compare_anchor(work, *partner, (uint32_t)i);
             met[*partner] = true;
@@ -358,9 +358,9 @@ void compare_runs(const struct compare_side *good, const struct compare_side *ba
     free(work.bad_python);
     vec_lists_done(&work.good_lists);
     vec_lists_done(&work.bad_lists);
-    free(work.partner);
     free(work.taken);
     keytable_done(&work.tokens);
+    out.partner = work.partner;
     *ret_compare = out;
 }
 
@@ -369,5 +369,6 @@ void compare_done(struct compare *compare)
     free(compare->late);
     free(compare->never);
     free(compare->extra);
+    free(compare->partner);
     *compare = (struct compare){0};
 }

@@ -27,6 +27,7 @@
 #ifndef KEDGE_TOOLS_COMPARE_H
 #define KEDGE_TOOLS_COMPARE_H
 
+#include "tools/base/keytable.h"
 #include "tools/trace/model.h"
 #include "tools/trace/trace.h"
 
@@ -37,6 +38,8 @@ struct compare_late {
 };
 
 struct compare {
+    uint32_t *partner; /* good block -> bad block, ALIGN_NONE; NULL: of one run */
+
     struct compare_late *late;
     size_t late_count, late_room;
     uint64_t late_bytes;
@@ -79,6 +82,9 @@ struct compare_side {
 
 /* Whether the end of the compared part is not where the run was cut off. */
 bool compare_has_end(const struct compare_side *side);
+
+/* Equal for anchor instances that correspond. */
+struct key compare_anchor_key(const struct trace_anchor *anchor);
 
 /* Fills *ret_compare; compare_done frees it. */
 void compare_runs(const struct compare_side *good, const struct compare_side *bad,

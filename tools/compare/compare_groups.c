@@ -6,14 +6,21 @@
 
 #include "tools/base/vec.h"
 
+struct key compare_groups_key(const struct trace *trace, enum compare_groups_by by,
+        const struct trace_block *block, uint64_t python)
+{
+    bool is_ambient = trace->stacks[block->stack].ambient;
+
+    if (by == COMPARE_GROUPS_SITE || !python)
+        return (struct key){block->site, 0, 0};
+    return (struct key){python, 1, is_ambient ? block->site : 0};
+}
+
 static struct group *compare_groups_group_of(
         struct compare_groups *groups, const struct trace_block *block)
 {
-    uint64_t python =
-            groups->by == COMPARE_GROUPS_PYTHON ? trace_python(groups->trace, block->stack) : 0;
-    bool ambient = groups->trace->stacks[block->stack].ambient;
-    struct key key = python ? (struct key){python, 1, ambient ? block->site : 0}
-                            : (struct key){block->site, 0, 0};
+    struct key key = compare_groups_key(
+            groups->trace, groups->by, block, trace_python(groups->trace, block->stack));
     uint32_t at = keytable_number(&groups->index, key);
 
     if (at == groups->count)

@@ -54,6 +54,10 @@ struct compare_groups {
     struct keytable index, stack_index;
 };
 
+/* The key of a block's group, equal in every trace. `python`: trace_python of its stack. */
+struct key compare_groups_key(const struct trace *trace, enum compare_groups_by by,
+        const struct trace_block *block, uint64_t python);
+
 void compare_groups_add(struct compare_groups *groups, uint32_t number); /* number of a block */
 
 /* After the last block. */
