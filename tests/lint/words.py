@@ -43,7 +43,7 @@ LOCAL = {
     "kedge-report.1": """api cached capturing carried clean coverage defs evict eviction framework growers handed hinted
         hold hook kept lack least let_go mapped most outside overhead planned recycled refused remappable rests rises skipped stall started sync torn trimmed trims unchanged
         unhooked unmapped unseen violation wait waiting warm""",
-    "kedge-diff.1": "equal exact extra late_bytes lone paired passed rebuilt unfinished unjudged unpaired",
+    "kedge-diff.1": "cause difference equal exact explained extra fragmentation late_bytes lone paired passed rebuilt unfinished unjudged unpaired",
     "kedge-suggest.1": "covered effect mixed no_stack piled picks predicted nothing waited",
     "kedge-verify.1": "failed keeps_meta poisoned trap trapped verified",
     "kedge-ranks.1": "outlier restarted several unread",

@@ -8,6 +8,7 @@
 #include "tools/compare/compare.h"
 #include "tools/compare/compare_coverage.h"
 #include "tools/compare/compare_groups.h"
+#include "tools/compare/explain_print.h"
 #include "tools/load/figures.h"
 #include "tools/symbols/builds.h"
 
@@ -38,7 +39,10 @@ struct diff {
     struct compare_side good_side, bad_side;
     struct compare compare;
     struct peaks peaks;
+    struct explain explain;
+    struct explain_print print;
     struct symbols *symbols; /* of the bad run */
+    struct symbols *good_symbols;
     struct compare_groups late, never, extra;
     uint64_t top;
     struct render_ink ink;
@@ -149,8 +153,11 @@ static void diff_print_text(const struct diff *diff)
     render_print(stdout, "bad  %s\n", diff->bad.path);
     putchar('\n');
     peaks_print(stdout, &diff->peaks);
-    const char *ink =
-            diff->lacks || compare_coverage_is_little(c) ? diff->ink.yellow : diff->ink.green;
+    explain_print_text(stdout, &diff->print);
+    putchar('\n');
+    bool is_fine = !diff->lacks && !compare_coverage_is_little(c)
+            && peaks_are_equal(&diff->peaks) == CLAIM_YES;
+    const char *ink = is_fine ? diff->ink.green : diff->ink.yellow;
 
     if (c->looked.count == 0 && c->all.count)
         printf("%sLate frees: not known%s%s\n", diff->ink.yellow, diff->ink.off,
@@ -250,6 +257,7 @@ static void diff_print_json(const struct diff *diff)
     json_text(&json, "bad", diff->bad.path);
     json_bool(&json, "complete", !diff->lacks);
     peaks_json(&json, &diff->peaks);
+    explain_print_json(&json, &diff->print);
     json_uint(&json, "late_frees", c->late_count);
     json_uint(&json, "late_bytes", c->late_bytes);
     cmd_diff_json_groups(&json, diff, "groups", &diff->late);
@@ -295,6 +303,41 @@ static bool cmd_diff_lacks_events(const struct load *load, struct model_window w
     return true;
 }
 
+/* Recorded peaks: of a run that was cut off, the least that they can be. */
+static bool cmd_diff_is_known(struct claim_range range)
+{
+    return range.low > 0 || range.high < UINT64_MAX;
+}
+
+/* The writer's figures replace those of events that are missing: so do its places. */
+static void cmd_diff_explain(struct diff *diff)
+{
+    const struct peaks_figures *good = &diff->peaks.all.good;
+    const struct peaks_figures *bad = &diff->peaks.all.bad;
+    struct explain_peaks peaks = {good->live.low, bad->live.low};
+
+    diff->print = (struct explain_print){
+            .good = diff->good.trace,
+            .bad = diff->bad.trace,
+            .good_symbols = diff->good_symbols,
+            .bad_symbols = diff->symbols,
+            .good_peak = good->live.low,
+            .is_exact = good->live.low == good->live.high && bad->live.low == bad->live.high,
+            .lacks = diff->lacks,
+            .has_reserved = cmd_diff_is_known(good->reserved) && cmd_diff_is_known(bad->reserved),
+            .reserved = (int64_t)(bad->reserved.low - good->reserved.low),
+            .top = diff->fields->top,
+    };
+    if (!cmd_diff_is_known(good->live) || !cmd_diff_is_known(bad->live))
+        return;
+    if (diff->lacks)
+        explain_by_places(&diff->good, &diff->bad, peaks, diff->by, &diff->explain);
+    else
+        explain_by_events(
+                &diff->good_side, &diff->bad_side, &diff->compare, peaks, diff->by, &diff->explain);
+    diff->print.explain = &diff->explain;
+}
+
 static void cmd_diff_compare_and_print(struct diff *diff)
 {
     diff->good_side.trace = diff->good.trace;
@@ -313,6 +356,8 @@ static void cmd_diff_compare_and_print(struct diff *diff)
             &diff->bad, diff->bad_side.window, compare_has_end(&diff->bad_side)};
     peaks_find(&good, &bad, &diff->peaks);
     diff->symbols = symbols_new(diff->bad.trace);
+    diff->good_symbols = symbols_new(diff->good.trace);
+    cmd_diff_explain(diff);
     diff->late = diff->never = diff->extra = (struct compare_groups){
             .trace = diff->bad.trace, .symbols = diff->symbols, .by = diff->by};
     group_late(&diff->late, diff->compare.late, diff->compare.late_count);
@@ -326,7 +371,9 @@ static void cmd_diff_compare_and_print(struct diff *diff)
     compare_groups_done(&diff->late);
     compare_groups_done(&diff->never);
     compare_groups_done(&diff->extra);
+    explain_done(&diff->explain);
     symbols_free(diff->symbols);
+    symbols_free(diff->good_symbols);
 }
 
 static int diff_command(const void *parsed, char **captures)
@@ -360,8 +407,9 @@ static int diff_command(const void *parsed, char **captures)
 const struct cmd cmd_diff = {
         .name = "diff",
         .usage = "diff GOOD BAD [options]",
-        .summary = "What BAD frees later than GOOD, or never: missing frees by stack, size and "
-                   "anchor.",
+        .summary = "Why the peaks of GOOD and BAD differ, by cause and call site; what BAD frees "
+                   "later "
+                   "than GOOD, or never.",
         CMD_OPTIONS(options, struct fields),
         .gone = "--fail-on",
         .instead = "kedge check BAD 'late(GOOD)==0' 'extra(GOOD)==0' 'more_remaining(GOOD)==0'",
