@@ -208,6 +208,13 @@ def pair_of_runs(seed, words=("steps=12", "leak=0", "big=24")):
     return runs
 
 
+def difference(tally, j, good, bad):
+    """Of the peaks in a part of both runs: all of it has a cause."""
+    d, peaks = j["difference"], [run.figures(*part)["peak_live_bytes"] for run, part in (good, bad)]
+    tally.one("diff", "difference of the peaks", (d["peak_live_bytes"], d["not_explained_bytes"]), (peaks[1] - peaks[0], 0))
+    tally.one("diff", "sum of causes", sum(r["bytes"] for c in d["causes"] for r in c["rows"]), peaks[1] - peaks[0])
+
+
 def several_diff(tally, seed):
     good, bad = pair_of_runs(seed)
     late = late_by_log(good, bad)
@@ -234,12 +241,14 @@ def several_diff(tally, seed):
     checked = command_json("check", "bad.kcap", f"late(good.kcap)=={len(late + never)}", "extra(good.kcap)==0",
                            f"late(good.kcap)<{len(late + never)}", rc=(0, 1, 2))
     tally.one("check", "late and extra", [c["answer"] for c in checked["checks"]], ["yes", "yes", "no"])
+    difference(tally, j, (good, ()), (bad, ()))
     names = sorted({r.path for r in bad.ranges})
     for name in names:
         first, last = bad.window(name, name)
         j = command_json("diff", "good.kcap", "bad.kcap", "--from", name, "--to", name)
         mine = [b for b in late if first <= b.born <= last]
         tally.one("diff", f"from and to {name}", (j["late_bytes"], j["late_frees"]), total(mine))
+        difference(tally, j, (good, good.window(name, name)), (bad, (first, last)))
 
 
 def hints_of(path, rows):
