@@ -199,6 +199,18 @@ TEST(r104_a_small_request_waits_for_no_place)
     bench_end(b);
 }
 
+TEST(r104_nobody_waits_for_places_of_another_context)
+{
+    devptr_t block[BLOCKS];
+    struct bench *b = bench_behind(block);
+    struct pool_request request = bench_request(4 * MiB, 0);
+
+    request.owner = BENCH_CONTEXT + 1;
+    CHECK_NE(bench_ask(b, &request), 0);
+    CHECK_EQ(b->fake->waits, 0);
+    bench_end(b);
+}
+
 TEST(r10_r104_where_no_call_may_wait_the_next_best_place_serves)
 {
     devptr_t block[BLOCKS];
