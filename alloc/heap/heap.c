@@ -150,9 +150,12 @@ static struct heap *of_listed(struct order_node *node, enum heap_list list)
 
 struct heap *heap_walk_list(struct pool *pool, struct heap *held, int device, enum heap_list list)
 {
-    struct order_node *const *root = &pool->devices[device].heaps[list];
+    struct order_node *const *root;
     struct heap *heap;
 
+    if (device < 0 || device >= POOL_DEVICES_MAX)
+        return NULL;
+    root = &pool->devices[device].heaps[list];
     lock_take(&pool->lock);
     heap = of_listed(order_below(*root, held ? held->number : UINT64_MAX), list);
     while (heap && heap->dropped)

@@ -109,7 +109,8 @@ static inline void heap_list(struct heap *heap, enum heap_list list)
         heap_enlist(heap, list);
 }
 
-/* As heap_walk, for the heaps of a device that are in a list. */
+/* As heap_walk, for the heaps of a device that are in a list; no heap for what is no device's
+ * number. */
 struct heap *heap_walk_list(struct pool *pool, struct heap *held, int device, enum heap_list list);
 
 /* The class gets a free block in an index, or a vacated slot. */

@@ -530,8 +530,6 @@ static uint64_t trim_heaps(struct pool *pool, int device, const struct heap *use
     uint64_t given = 0;
     uint64_t slot = 0;
 
-    if (device < 0 || device >= POOL_DEVICES_MAX)
-        return 0;
     lock_take(&pool->lock);
     if (user && user->arena)
         slot = segment_at(pool, user->arena)->slot;
