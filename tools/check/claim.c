@@ -40,8 +40,7 @@ static const struct claim_row rows[CLAIM_FIGURE_COUNT] = {
                 "how many blocks are live at the end; of an anchor, of its own at its exit",
                 .has_anchors = true, .is_final = true},
         [CLAIM_GROWTH] = {"growth",
-                "how many bytes call sites gained that hold more with each step that the program "
-                "states",
+                "how many bytes call sites gained that hold more and more from round to round",
                 .is_bytes = true, .is_final = true},
         [CLAIM_HINT_RELEASES] = {"hint_releases", "how many blocks live hints released",
                 .is_bytes = false},

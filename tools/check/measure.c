@@ -8,9 +8,8 @@
 #include "tools/base/filename.h"
 #include "tools/base/vec.h"
 #include "tools/check/against.h"
+#include "tools/check/hinted_growth.h"
 #include "tools/check/peaks.h"
-#include "tools/check/pileup.h"
-#include "tools/steps/stepview.h"
 #include "tools/symbols/title.h"
 
 #define CUT_OFF     "not known: the run was cut off before its end"
@@ -128,126 +127,106 @@ static void measure_run(
         result->note = vec_text(load_lacks(measure->load->capture));
 }
 
-/*
- * Bytes live after the last step that were not live after the second: the first step makes lasting
- * blocks. An occasional leak does not show in any step.
- */
-static uint64_t more_at_end(const struct stepview *view)
+/* "evaluate train.py:41: +97.50 MiB a step" */
+static char *site_text(
+        const struct load *load, const struct growth *growth, const struct growth_site *site)
 {
-    return view->row_count > 2
-            ? excess_of(view->rows[view->row_count - 1].live_end, view->rows[1].live_end)
-            : 0;
-}
-
-/*
- * "most of it: alloc_output sot.c:91, 8.00 MiB after the first step, 1.20 GiB after the last": the
- * site as in reports, not the allocator.
- */
-static char *grower_note(const struct load *load, const struct stepview *view)
-{
-    const struct stepview_grower *most = &view->growers[0];
     struct symbols *symbols = symbols_new(load->trace);
-    char **titles = title_rows(symbols, TITLE_STACKS(view->growers), view->grower_count);
-    char *size = vec_format("blocks of %s", render_bytes(most->size).text);
-    char *note = vec_format("most of it: %s, %s after the first step, %s after the last",
-            most->stack ? titles[0] : size, render_bytes(most->first).text,
-            render_bytes(most->last).text);
+    char **titles = title_rows(symbols, TITLE_STACKS(growth->sites), growth->site_count);
+    char *size = vec_format("blocks of %s", render_bytes(site->size).text);
+    char *trend = growth_text(growth, site);
+    char *text = vec_format("%s: %s", site->stack ? titles[site - growth->sites] : size, trend);
 
+    free(trend);
     free(size);
-    title_done(titles, view->grower_count);
+    title_done(titles, growth->site_count);
     symbols_free(symbols);
-    return note;
+    return text;
 }
 
-void measure_growers(const struct load *load, struct model_window window, struct stepview *ret)
+/* Why it is not known whether more grows than the sites that do; NULL: it is known. */
+static char *growth_doubt(const struct load *load, const struct growth *growth)
 {
-    stepview_find(load, window, STEPVIEW_ONLY_STATED, ret);
-}
+    const struct growth_site *unsure = growth_first(growth, TREND_UNKNOWN);
+    uint64_t held = hinted_growth_held(load, growth);
 
-/* Why growth is unknown; NULL: the steps are recorded. */
-static char *growth_lacks(const struct load *load, const struct stepview *view)
-{
-    if (load->complete_from > 0)
-        return vec_text(load_lacks(load->capture));
-    if (!view->family)
-        return vec_format("not known: the program states no steps (%s)", view->period.reason);
-    if (view->grower_rows < STEPVIEW_GROW_ROWS)
-        return vec_format("not known: %zu finished step%s, growth shows in %d", view->grower_rows,
-                render_s(view->grower_rows), STEPVIEW_GROW_ROWS);
+    if (held)
+        return vec_format("not known: hints hold %s more at the end than before, of blocks that "
+                          "the program freed",
+                render_bytes(held).text);
+    if (unsure) {
+        char *site = site_text(load, growth, unsure);
+        char *doubt = vec_format("not known: %s", site);
+        free(site);
+        return doubt;
+    }
     return NULL;
 }
 
-/* What may grow beside the call sites that grow in each step; NULL: nothing. */
-static char *growth_doubt(
-        const struct load *load, const struct stepview *view, const struct pileup *pileup)
+/* What grows most, else what was filled most, if that is a hundredth of all; NULL: nothing. */
+static char *growth_note(const struct load *load, const struct growth *growth)
 {
-    const struct stepview_grower place = {.stack = pileup->stack};
+    bool grows = growth->counts[TREND_GROWS] > 0;
+    enum trend trend = grows ? TREND_GROWS : TREND_FILLED;
+    const struct growth_site *most = growth_first(growth, trend);
 
-    if (pileup->held)
-        return vec_format("not known: hints hold %s more at the end than before, of blocks that "
-                          "the program freed",
-                render_bytes(pileup->held).text);
-    if (view->grower_count == 0 && more_at_end(view))
-        return vec_format("not known: %s more are live after the last step than after the second, "
-                          "and no call site grows in each",
-                render_bytes(more_at_end(view)).text);
-    if (!pileup->more)
+    if (!most || (!grows && most->is.last - most->is.first < growth->last / 100))
         return NULL;
-    struct symbols *symbols = symbols_new(load->trace);
-    char **titles = title_rows(symbols, TITLE_STACKS(&place), 1);
-    char *size = vec_format("blocks of %s", render_bytes(pileup->size).text);
-    char *note = vec_format(
-            "not known: %s more are kept at the end than in earlier steps, most of it by %s",
-            render_bytes(pileup->more).text, pileup->stack ? titles[0] : size);
-    free(size);
-    title_done(titles, 1);
-    symbols_free(symbols);
+    char *site = site_text(load, growth, most);
+    size_t more = growth->counts[trend] - 1;
+    char *others = more ? vec_format("; %zu more call site%s %s", more, render_s(more),
+                           !grows              ? "filled"
+                                   : more == 1 ? "grows"
+                                               : "grow")
+                        : vec_text("");
+    char *note = vec_format("%s%s, %s after the last%s", grows ? "" : "filled, and stays: ", site,
+            render_bytes(most->is.last).text, others);
+    free(others);
+    free(site);
     return note;
 }
 
 /*
  * Judges both the program's frees and the stored bytes: hints may have released blocks that grow,
- * or hold blocks that are freed.
+ * or hold blocks that are freed. What a run that was cut off would have kept in the end is unknown,
+ * but not what it gained in its rounds.
  */
-static void measure_steps(const struct load *load, const struct claim *claim,
-        const struct stepview *view, struct measure_result *result)
+static void measure_rounds(const struct load *load, const struct claim *claim,
+        const struct growth *growth, struct measure_result *result)
 {
-    uint64_t growth = 0;
-    struct pileup pileup;
+    uint64_t gained = 0, stored = hinted_growth_stored(load, growth);
+    bool has_ended = load_has_ended(load);
+    char *doubt = growth_doubt(load, growth);
 
-    pileup_find(load, view, &pileup);
-    for (size_t i = 0; i < view->grower_count; i++)
-        growth += view->growers[i].last - view->growers[i].first;
-    char *doubt = growth_doubt(load, view, &pileup);
-    result->range = measure_range_of(CLAIM_GROWTH, growth, load_has_ended(load));
-    if (load_has_ended(load))
-        result->range = (struct claim_range){pileup.stored, doubt ? UINT64_MAX : growth};
-    bool is_known = claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN;
-    if (!load_has_ended(load))
-        ; /* the note is set above */
-    else if (!is_known && doubt)
+    for (size_t i = 0; i < growth->counts[TREND_GROWS]; i++)
+        gained += growth->sites[i].is.last - growth->sites[i].is.first;
+    result->range = (struct claim_range){stored, doubt || !has_ended ? UINT64_MAX : gained};
+    if (claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN)
+        result->note = growth_note(load, growth);
+    else if (doubt)
         result->note = vec_text(doubt);
-    else if (!is_known)
+    else if (stored != gained)
         result->note = vec_format("not known: call sites gained %s by what the program freed, and "
                                   "%s by what hints have not released",
-                render_bytes(growth).text, render_bytes(pileup.stored).text);
-    else if (growth)
-        result->note = grower_note(load, view);
+                render_bytes(gained).text, render_bytes(stored).text);
     free(doubt);
 }
 
 static void measure_growth(
         const struct load *load, const struct claim *claim, struct measure_result *result)
 {
-    struct stepview view;
+    struct growth growth;
 
-    measure_growers(load, model_whole(load->trace), &view);
-    result->note = growth_lacks(load, &view);
+    growth_find(load, model_whole(load->trace), NULL, &growth);
+    if (load->complete_from > 0)
+        result->note = vec_text(load_lacks(load->capture));
+    else if (growth.why)
+        result->note = vec_format("not known: %s", growth.why);
     if (result->note)
         result->range = unknown;
     else
-        measure_steps(load, claim, &view, result);
-    stepview_done(&view);
+        measure_rounds(load, claim, &growth, result);
+    growth_done(&growth);
 }
 
 /* ---- another run ---------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * measure.h - measures claims (claim.h) on a capture.
  *
  *     load.h ─► model: the run and its anchors ─┐
- *     stepview: places that grow ───────────────┼─► range ─► answer
+ *     growth: call sites that grow ─────────────┼─► range ─► answer
  *     FILE ─► compare ─► against ───────────────┘
  *
  * All figures are of the whole run; if a bounded log lost events, they are the writer's own counts.
@@ -12,8 +12,8 @@
  * not reached its end: its peak may have become higher, its later frees are unknown, and more
  * instances of an anchor may have followed.
  *
- * Growth is measured only on steps that the program states, since detected steps decide nothing
- * (R90, stated steps only).
+ * Growth is measured only on rounds that the program states, since detected steps decide nothing
+ * (R90, stated steps only). What it gained in them is known of a run that was cut off, too.
  *
  * Threads: none. Memory: vec.h.
  */
@@ -26,7 +26,6 @@
 #define MEASURE_PAIRS 50 /* percent */
 
 struct measure_other;
-struct stepview;
 
 struct measure {
     const struct load *load;
@@ -48,12 +47,6 @@ struct measure_result {
 /* `load` stays the caller's, and must not be damaged (load_refuses). */
 void measure_begin(const struct load *load, struct measure *ret_measure);
 void measure_done(struct measure *measure);
-
-/*
- * Call sites that grow from one stated step of the window to the next; call stepview_done in any
- * case.
- */
-void measure_growers(const struct load *load, struct model_window window, struct stepview *ret);
 
 /*
  * False after one line on stderr if the claim's FILE cannot be used or has no such window. The

@@ -17,7 +17,7 @@
 #include "tools/load/captures.h"
 #include "tools/load/figures.h"
 #include "tools/replay/predict.h"
-#include "tools/steps/stepview.h"
+#include "tools/steps/growth.h"
 #include "tools/suggest/hintlint.h"
 #include "tools/suggest/suggest_file.h"
 #include "tools/suggest/suggest_lastuse.h"
@@ -69,7 +69,7 @@ struct suggestion {
     struct compare compare;
     struct model_window window; /* of the bad run */
     struct suggest_rules mine;
-    struct stepview growth;  /* of one run: memory that grows from step to step */
+    struct growth growth;    /* of one run: call sites that grow from round to round */
     struct symbols *symbols; /* of the bad run */
     char **titles;           /* of the hints */
     /* predictions for the whole run; UINT64_MAX, 0 = unknown */
@@ -252,42 +252,34 @@ static int cmd_suggest_save(struct suggestion *s)
     return r;
 }
 
-/* "1.00 MiB more with each step, since step_3" */
-static char *growth_text(const struct suggestion *s, const struct stepview_grower *grower)
+/* The anchor of the first round in which the site grew. The caller frees it. */
+static char *since_text(const struct suggestion *s, const struct growth_site *site)
 {
-    uint32_t anchor = s->growth.rows[grower->since].anchor;
-    char *since = figures_anchor_text(&s->bad.trace->anchors[anchor]);
-    char *each = grower->rises + 1 == s->growth.grower_rows
-            ? vec_text("each")
-            : vec_format("%" PRIu64 " of %zu", grower->rises, s->growth.grower_rows - 1);
-    char *text = vec_format("%s more with %s step%s, since %s",
-            render_bytes((grower->last - grower->first) / grower->rises).text, each,
-            grower->rises + 1 == s->growth.grower_rows ? "" : "s", since);
+    uint32_t anchor = s->growth.rounds[site->kind].anchor[site->is.since];
 
-    free(since);
-    free(each);
-    return text;
+    return figures_anchor_text(&s->bad.trace->anchors[anchor]);
 }
 
 /*
- * Prints the memory that a run keeps growing with each step: no anchor ends it, so the program has
- * to be mended.
+ * Prints the memory that a run keeps growing: no anchor ends it, so the program has to be mended.
  */
 static void print_growth(const struct suggestion *s)
 {
-    const struct stepview *view = &s->growth;
-    size_t shown = view->grower_count < GROWTH_SHOWN ? view->grower_count : GROWTH_SHOWN;
-    char **titles = title_rows(s->symbols, TITLE_STACKS(view->growers), shown);
+    size_t count = s->growth.counts[TREND_GROWS];
+    size_t shown = count < GROWTH_SHOWN ? count : GROWTH_SHOWN;
+    char **titles = title_rows(s->symbols, TITLE_STACKS(s->growth.sites), shown);
 
     for (size_t i = 0; i < shown; i++) {
-        char *text = growth_text(s, &view->growers[i]);
-        render_print(stdout, "growth: %s: %s\n", text,
-                view->growers[i].stack ? titles[i] : "no call site");
+        const struct growth_site *site = &s->growth.sites[i];
+        char *text = growth_text(&s->growth, site);
+        char *since = since_text(s, site);
+        render_print(stdout, "growth: %s, since %s: %s\n", text, since,
+                site->stack ? titles[i] : "no call site");
+        free(since);
         free(text);
     }
-    if (view->grower_count > shown)
-        printf("growth: at %zu more call site%s\n", view->grower_count - shown,
-                render_s(view->grower_count - shown));
+    if (count > shown)
+        printf("growth: at %zu more call site%s\n", count - shown, render_s(count - shown));
     title_done(titles, shown);
 }
 
@@ -390,23 +382,24 @@ static void json_hint(struct json *json, struct suggestion *s, size_t number)
 
 static void json_growth(struct json *json, const struct suggestion *s)
 {
-    char **titles = title_rows(s->symbols, TITLE_STACKS(s->growth.growers), s->growth.grower_count);
+    size_t count = s->growth.counts[TREND_GROWS];
+    char **titles = title_rows(s->symbols, TITLE_STACKS(s->growth.sites), count);
 
     json_begin(json, "growth", '[');
-    for (size_t i = 0; i < s->growth.grower_count; i++) {
-        const struct stepview_grower *grower = &s->growth.growers[i];
-        char *since =
-                figures_anchor_text(&s->bad.trace->anchors[s->growth.rows[grower->since].anchor]);
+    for (size_t i = 0; i < count; i++) {
+        const struct growth_site *site = &s->growth.sites[i];
+        char *since = since_text(s, site);
         json_begin(json, NULL, '{');
-        json_text(json, "title", grower->stack ? titles[i] : NULL);
-        json_uint(json, "bytes_per_step", (grower->last - grower->first) / grower->rises);
-        json_uint(json, "steps", grower->rises);
+        json_text(json, "title", site->stack ? titles[i] : NULL);
+        json_uint(json, "bytes_per_step", (site->is.last - site->is.first) / site->is.rises);
+        json_uint(json, "steps", site->is.rises);
+        json_text(json, "round", s->growth.rounds[site->kind].noun);
         json_text(json, "since", since);
         json_end(json, '}');
         free(since);
     }
     json_end(json, ']');
-    title_done(titles, s->growth.grower_count);
+    title_done(titles, count);
 }
 
 static void suggest_print_json(struct suggestion *s)
@@ -638,9 +631,9 @@ static int mine_ranks(struct suggestion *s)
     if (r != CMD_DONE)
         return r;
     find_late(s);
-    measure_growers(&s->bad, s->window, &s->growth);
+    growth_find(&s->bad, s->window, NULL, &s->growth);
     r = mine_and_save(s);
-    stepview_done(&s->growth);
+    growth_done(&s->growth);
     forget_late(s);
     return r;
 }

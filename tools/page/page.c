@@ -105,7 +105,7 @@ static const struct json_columns columns[] = {
         {"rows",
                 " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
                 "allocated_bytes allocated_count "},
-        {"growers", " title first_bytes last_bytes rises stack "},
+        {"growers", " title round rounds first_bytes last_bytes rises stack "},
         {NULL, NULL},
 };
 

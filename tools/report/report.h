@@ -236,8 +236,9 @@ void report_steps_print(const struct report *report);
 void report_stated_find(struct report *report);
 
 /*
- * The call sites that grow from step to step, for steps that the program states; prints nothing if
- * none grows.
+ * The call sites that grow from round to round, for rounds that the program states (growth.h); for
+ * --view leaks also those that may grow or were filled, and why nothing is known. Prints nothing if
+ * there are none.
  */
 void report_growth_print(const struct report *report);
 void report_steps_json(struct json *json, const struct report *report);

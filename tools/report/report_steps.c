@@ -2,8 +2,10 @@
 #include "tools/report/report.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-#include "tools/steps/stepview.h"
+#include "tools/base/vec.h"
+#include "tools/steps/growth.h"
 
 /* Limit for a page. */
 #define REPORT_STEPS_ROWS    1000u
@@ -85,31 +87,52 @@ static void report_steps_print_rows(const struct report *report, const struct st
     }
 }
 
-static void print_growers(
-        const struct report *report, const struct stepview *view, unsigned stack_lines)
+static void report_steps_print_sites(const struct report *report, const struct growth *growth,
+        enum trend trend, unsigned stack_lines)
 {
-    if (view->grower_count == 0)
+    static const char *const heads[] = {
+            "Grows", "Rose, and may grow", "Filled, and stays", "Comes and goes"};
+    size_t count = growth->counts[trend];
+    const struct growth_site *sites = growth_first(growth, trend);
+    size_t shown = count < report->top ? count : (size_t)report->top;
+
+    if (!sites)
         return;
-    printf("\n%sGrows from step to step%s\n", report->ink.bold, report->ink.off);
-    size_t shown = view->grower_count < report->top ? view->grower_count : (size_t)report->top;
-    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
+    printf("\n%s%s%s\n", report->ink.bold, heads[trend], report->ink.off);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(sites), shown);
     for (size_t i = 0; i < shown; i++) {
-        const struct stepview_grower *grower = &view->growers[i];
-        printf("  %s more in %zu step%s, rising in %" PRIu64 " of them, now %s",
-                render_bytes(grower->last - grower->first).text, view->grower_rows - 1,
-                render_s(view->grower_rows - 1), grower->rises, render_bytes(grower->last).text);
-        if (grower->size)
-            printf(", in blocks of %" PRIu64 " bytes", grower->size);
-        putchar('\n');
-        if (grower->stack) {
+        char *text = growth_text(growth, &sites[i]);
+        char *size = vec_format(", in blocks of %" PRIu64 " bytes", sites[i].size);
+        fputs("  ", stdout);
+        render_label_of(stdout, 2, 4, "%s, now %s%s", text, render_bytes(sites[i].is.last).text,
+                sites[i].size ? size : "");
+        free(size);
+        if (sites[i].stack) {
             fputs("    ", stdout);
             render_label(stdout, titles[i], 4, 4);
         }
-        if (grower->stack && stack_lines)
-            figures_print_stack(stdout, report->symbols, grower->stack, "      ", stack_lines);
+        if (sites[i].stack && stack_lines)
+            figures_print_stack(stdout, report->symbols, sites[i].stack, "      ", stack_lines);
+        free(text);
     }
     title_done(titles, shown);
-    figures_print_more(view->grower_count, report->top, "call site");
+    figures_print_more(count, report->top, "call site");
+}
+
+/* Prints the sites of the first `trends` of them. */
+static void report_steps_print_growth(const struct report *report, const struct stepview *view,
+        enum trend trends, unsigned stack_lines)
+{
+    struct growth growth;
+
+    growth_find(&report->load, report->window, view, &growth);
+    for (enum trend trend = TREND_GROWS; trend < trends; trend++)
+        report_steps_print_sites(report, &growth, trend, trend == TREND_GROWS ? stack_lines : 0);
+    if (growth.why && trends > TREND_UNKNOWN) {
+        putchar('\n');
+        render_label_of(stdout, 0, 2, "Growth: not known: %s", growth.why);
+    }
+    growth_done(&growth);
 }
 
 static const char *kind_name(const struct stepview *view)
@@ -141,7 +164,7 @@ void report_steps_print(const struct report *report)
     }
     if (view.row_count)
         report_steps_print_rows(report, &view);
-    print_growers(report, &view, STACK_LINES);
+    report_steps_print_growth(report, &view, TREND_STEADY, STACK_LINES);
     stepview_done(&view);
 }
 
@@ -152,7 +175,8 @@ void report_stated_find(struct report *report)
 
 void report_growth_print(const struct report *report)
 {
-    print_growers(report, &report->stated, 0);
+    report_steps_print_growth(
+            report, NULL, report->view == VIEW_ALL ? TREND_UNKNOWN : TREND_STEADY, 0);
 }
 
 /* ── JSON ── */
@@ -186,33 +210,52 @@ static void report_steps_json_row(
     json_end(json, '}');
 }
 
-static void json_grower(struct json *json, const struct report *report,
-        const struct stepview_grower *grower, const char *title)
+static void report_steps_json_site(struct json *json, const struct report *report,
+        const struct growth *growth, const struct growth_site *site, const char *title)
 {
     json_begin(json, NULL, '{');
-    json_uint(json, "first_bytes", grower->first);
-    json_uint(json, "last_bytes", grower->last);
-    json_uint(json, "rises", grower->rises);
-    if (grower->size)
-        json_uint(json, "block_bytes", grower->size);
-    if (grower->stack) {
+    json_text(json, "round", growth->rounds[site->kind].noun);
+    json_uint(json, "rounds", growth->rounds[site->kind].count);
+    json_uint(json, "rises", site->is.rises);
+    json_uint(json, "first_bytes", site->is.first);
+    json_uint(json, "last_bytes", site->is.last);
+    if (site->size)
+        json_uint(json, "block_bytes", site->size);
+    if (site->stack) {
         json_text(json, "title", title);
-        json_text(json, "site", symbols_site(report->symbols, grower->stack));
-        figures_json_stack(json, report->symbols, grower->stack, "stack");
+        json_text(json, "site", symbols_site(report->symbols, site->stack));
+        figures_json_stack(json, report->symbols, site->stack, "stack");
     }
     json_end(json, '}');
 }
 
-static void report_steps_json_growers(
-        struct json *json, const struct report *report, const struct stepview *view)
+static void report_steps_json_sites(struct json *json, const char *key, const struct report *report,
+        const struct growth *growth, enum trend trend)
 {
-    size_t shown = json_begin_rows(json, "growers", view->grower_count, REPORT_STEPS_GROWERS);
-    char **titles = title_rows(report->symbols, TITLE_STACKS(view->growers), shown);
+    const struct growth_site *sites = growth_first(growth, trend);
+    size_t shown = json_begin_rows(json, key, growth->counts[trend], REPORT_STEPS_GROWERS);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(sites), shown);
 
     for (size_t i = 0; i < shown; i++)
-        json_grower(json, report, &view->growers[i], titles[i]);
+        report_steps_json_site(json, report, growth, &sites[i], titles[i]);
     json_end(json, ']');
     title_done(titles, shown);
+}
+
+/* A page has only what grows. */
+static void report_steps_json_growth(
+        struct json *json, const struct report *report, const struct stepview *view)
+{
+    struct growth growth;
+
+    growth_find(&report->load, report->window, view, &growth);
+    report_steps_json_sites(json, "growers", report, &growth, TREND_GROWS);
+    if (!json->page) {
+        report_steps_json_sites(json, "may_grow", report, &growth, TREND_UNKNOWN);
+        report_steps_json_sites(json, "filled", report, &growth, TREND_FILLED);
+        json_text(json, "growth_unknown", growth.why);
+    }
+    growth_done(&growth);
 }
 
 void report_steps_json_view(
@@ -235,7 +278,7 @@ void report_steps_json_view(
     for (size_t i = 0; i < shown; i++)
         report_steps_json_row(json, report, &view->rows[i]);
     json_end(json, ']');
-    report_steps_json_growers(json, report, view);
+    report_steps_json_growth(json, report, view);
     json_end(json, '}');
 }
 

@@ -443,7 +443,7 @@ void report_text_print(const struct report *report)
         report_leaks_print(report);
     if (view == VIEW_TEMPORARY)
         report_temporary_print(report);
-    if (view == VIEW_ALL)
+    if (view == VIEW_ALL || view == VIEW_LEAKS)
         report_growth_print(report);
     if (view == VIEW_ALL || view == VIEW_LIBRARIES)
         print_libraries(report);

@@ -29,7 +29,7 @@ static const struct {
                 &report_libraries_fields},
         [VIEW_ANCHORS] = {"anchors", "how much did each anchor allocate, free and keep?",
                 &report_anchors_fields},
-        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from step to step?",
+        [VIEW_STEPS] = {"steps", "what does each step hold, and what grows from round to round?",
                 NULL},
         [VIEW_PATTERNS] = {"patterns", "which memory is held for nothing, and what to do about it?",
                 &report_patterns_fields},

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/base/keytable.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/trace/stated_steps.h"
@@ -163,100 +162,6 @@ static void count_rows(const struct load *load, struct stepview *view)
     }
 }
 
-/* ── growers ── */
-
-struct place {
-    uint32_t stack;
-    uint64_t size;
-    uint64_t live, before; /* now, and at the end of the step before */
-    uint64_t first;        /* at the end of the first step */
-    uint64_t rises;
-    uint32_t since;
-    bool fell, is_touched; /* in this step */
-};
-
-struct places {
-    struct place *places;
-    size_t count, room;
-    uint32_t *touched; /* in this step */
-    size_t touched_count, touched_room;
-    struct keytable numbers;
-};
-
-static void stepview_touch(struct places *places, const struct trace_block *block, bool is_alloc)
-{
-    uint64_t size = block->stack ? 0 : block->size;
-    uint32_t number = keytable_number(&places->numbers, (struct key){block->stack, size, 0});
-
-    if (number == places->count)
-        VEC_PUSH(places->places, places->count, places->room) =
-                (struct place){.stack = block->stack, .size = size};
-    struct place *place = &places->places[number];
-    place->live += is_alloc ? block->size : 0 - block->size;
-    if (!place->is_touched)
-        VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
-    place->is_touched = true;
-}
-
-static void end_row(struct places *places, uint32_t row)
-{
-    for (size_t i = 0; i < places->touched_count; i++) {
-        struct place *place = &places->places[places->touched[i]];
-        place->is_touched = false;
-        if (row == 0)
-            place->first = place->before = place->live;
-        place->fell = place->fell || place->live < place->before;
-        if (place->live > place->before && place->rises++ == 0)
-            place->since = row;
-        place->before = place->live;
-    }
-    places->touched_count = 0;
-}
-
-static int by_growth(const void *a, const void *b)
-{
-    const struct stepview_grower *x = a;
-    const struct stepview_grower *y = b;
-
-    return vec_order(y->last - y->first, x->last - x->first, vec_order(x->stack, y->stack, 0));
-}
-
-static void find_growers(const struct trace *trace, struct stepview *view)
-{
-    struct places places = {0};
-    uint32_t event = 0;
-
-    for (uint32_t i = 0; i < view->grower_rows; i++) {
-        for (; event < view->rows[i].behind; event++) {
-            const struct trace_event *at = &trace->events[event];
-            if (trace_is_of_block(at))
-                stepview_touch(&places, &trace->blocks[at->block], at->kind == TRACE_ALLOC);
-        }
-        end_row(&places, i);
-    }
-    for (size_t i = 0; i < places.count; i++) {
-        const struct place *place = &places.places[i];
-        if (!place->fell && 3 * place->rises >= 2 * (view->grower_rows - 1))
-            VEC_PUSH(view->growers, view->grower_count, view->grower_room) =
-                    (struct stepview_grower){place->stack, place->size, place->first, place->before,
-                            place->rises, place->since};
-    }
-    VEC_SORT(view->growers, view->grower_count, by_growth);
-    free(places.places);
-    free(places.touched);
-    keytable_done(&places.numbers);
-}
-
-/* Excludes a last stated step that the program never left. */
-static size_t finished_rows(const struct trace *trace, const struct stepview *view)
-{
-    if (view->row_count == 0)
-        return 0;
-    uint32_t anchor = view->rows[view->row_count - 1].anchor;
-    bool is_open = anchor != TRACE_NONE && trace->anchors[anchor].exit == TRACE_NEVER;
-    return view->row_count - is_open;
-}
-
 /* ── all of it ── */
 
 void stepview_find(const struct load *load, struct model_window window, enum stepview_choice choice,
@@ -276,9 +181,6 @@ void stepview_find(const struct load *load, struct model_window window, enum ste
         detect(load, window, ret);
     stated_steps_done(&stated);
     count_rows(load, ret);
-    ret->grower_rows = finished_rows(load->trace, ret);
-    if (ret->grower_rows >= STEPVIEW_GROW_ROWS && (ret->family || ret->period.kind == PERIOD_STEPS))
-        find_growers(load->trace, ret);
 }
 
 void stepview_done(struct stepview *view)
@@ -286,6 +188,5 @@ void stepview_done(struct stepview *view)
     period_done(&view->period);
     free(view->family);
     free(view->rows);
-    free(view->growers);
     *view = (struct stepview){0};
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stepview.h - a run, step by step: the bytes that each step allocated, freed and kept, and places
- * that grow from step to step.
+ * stepview.h - a run, step by step: the bytes that each step allocated, freed and kept.
  *
- *     load.h ─┬─ stated_steps.h: the program's anchors ──┬─► rows, growers ─► report_steps.c
+ *     load.h ─┬─ stated_steps.h: the program's anchors ──┬─► rows ─► report_steps.c, growth.h
  *             └─ period.h: repetitions ──────────────────┘
  *
  * Steps that the program states come first; if it states none they are detected. Detected steps
@@ -13,10 +12,6 @@
  *     live_begin  before its first event         peak   the largest on the way
  *     live_end    behind its last one            live_end - live_begin = allocated - freed
  *
- * A grower is a place (a stack; without stacks a size) whose live bytes at the ends of the steps
- * never fall and rise in at least two of three steps. A last step that the program did not finish
- * has no such end: it includes the frees at the program's exit.
- *
  * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_STEPVIEW_H
@@ -25,8 +20,6 @@
 #include "tools/load/load.h"
 #include "tools/steps/period.h"
 #include "tools/trace/model.h"
-
-#define STEPVIEW_GROW_ROWS 4 /* finished steps: with fewer, growers are not looked for */
 
 enum stepview_origin {
     STEPVIEW_STATED,
@@ -41,23 +34,12 @@ struct stepview_row {
     double likeness; /* of a detected step, period.h */
 };
 
-struct stepview_grower {
-    uint32_t stack;
-    uint64_t size;        /* if there are no stacks, else 0 */
-    uint64_t first, last; /* live bytes at the end of the first and of the last step */
-    uint64_t rises;       /* number of steps in which it rose */
-    uint32_t since;       /* the first of them, a row */
-};
-
 struct stepview {
     enum stepview_origin origin;
     char *family;         /* stated: the anchors' path with # for digits */
     struct period period; /* for detected steps; its reason is always set */
     struct stepview_row *rows;
     size_t row_count;
-    struct stepview_grower *growers; /* most growth first */
-    size_t grower_count, grower_room;
-    size_t grower_rows; /* steps that growers were looked for in */
 };
 
 enum stepview_choice {

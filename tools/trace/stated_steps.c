@@ -102,13 +102,18 @@ static void count_work(struct families *families, const struct trace *trace, boo
                 families->work[i] + (!by_uses && trace->events[i].kind == TRACE_ALLOC);
 }
 
+static bool is_repeated(const struct family *family)
+{
+    return !family->overlaps && family->work > 0 && family->count >= ALONE_MIN;
+}
+
 static bool may_be(const struct family *family, uint64_t work)
 {
     if (family->overlaps || family->work == 0)
         return false;
     if (family->is_named)
         return family->count >= NAMED_MIN;
-    return family->count >= ALONE_MIN && family->depth == 0 && 2 * family->work >= work;
+    return is_repeated(family) && family->depth == 0 && 2 * family->work >= work;
 }
 
 static bool stated_steps_is_better(const struct family *one, const struct family *than)
@@ -138,33 +143,105 @@ static void find_families(struct families *families, const struct trace *trace)
     }
 }
 
-static void stated_steps_find_by(const struct trace *trace, bool by_uses, struct stated_steps *ret)
+static void find_families_by(struct families *families, const struct trace *trace, bool by_uses)
 {
-    struct families families = {.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
+    *families = (struct families){.work = vec_new(trace->event_count + 1, sizeof(uint64_t))};
+    count_work(families, trace, by_uses);
+    find_families(families, trace);
+    for (size_t i = 0; i < families->count; i++)
+        stated_steps_finish(families, &families->families[i], (uint32_t)trace->event_count);
+}
+
+static void families_done(struct families *families)
+{
+    for (size_t i = 0; i < families->count; i++) {
+        free(families->families[i].path);
+        free(families->families[i].spans);
+    }
+    free(families->families);
+    free(families->work);
+    keytable_done(&families->numbers);
+}
+
+/* The steps; with `any`, else what is repeated, however little was allocated in it. NULL: none. */
+static struct family *best_family(const struct families *families, uint64_t work, bool any)
+{
     struct family *best = NULL;
 
-    *ret = (struct stated_steps){0};
-    count_work(&families, trace, by_uses);
-    find_families(&families, trace);
-    for (size_t i = 0; i < families.count; i++) {
-        struct family *family = &families.families[i];
-        stated_steps_finish(&families, family, (uint32_t)trace->event_count);
-        if (may_be(family, families.work[trace->event_count])
+    for (size_t i = 0; i < families->count; i++) {
+        struct family *family = &families->families[i];
+        if ((any ? is_repeated(family) : may_be(family, work))
                 && (!best || stated_steps_is_better(family, best)))
             best = family;
     }
-    if (best) {
-        *ret = (struct stated_steps){best->path, best->spans, best->count};
-        best->path = NULL;
-        best->spans = NULL;
+    return best;
+}
+
+/* Takes the path and the spans. */
+static struct stated_steps take_family(struct family *family)
+{
+    struct stated_steps steps = {family->path, family->spans, family->count};
+
+    family->path = NULL;
+    family->spans = NULL;
+    return steps;
+}
+
+static void stated_steps_find_by(const struct trace *trace, bool by_uses, struct stated_steps *ret)
+{
+    struct families families;
+
+    find_families_by(&families, trace, by_uses);
+    struct family *best = best_family(&families, families.work[trace->event_count], false);
+    *ret = best ? take_family(best) : (struct stated_steps){0};
+    families_done(&families);
+}
+
+static bool is_inside(const char *path, const char *outer)
+{
+    size_t length = strlen(outer);
+
+    return strncmp(path, outer, length) == 0 && path[length] == '/';
+}
+
+static int by_depth(const void *a, const void *b)
+{
+    const struct family *x = a;
+    const struct family *y = b;
+
+    return vec_order(x->depth, y->depth, vec_order(y->work, x->work, 0));
+}
+
+/* Whether it is in one of the rounds but those around the first ones. */
+static bool is_part(const char *path, const struct stated_steps *rounds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(path, rounds[i].family) == 0
+                || (is_inside(path, rounds[i].family)
+                        && !is_inside(rounds[0].family, rounds[i].family)))
+            return true;
+    return false;
+}
+
+size_t stated_steps_rounds(const struct trace *trace, struct stated_steps ret[STATED_ROUNDS])
+{
+    struct families families;
+    size_t count = 0;
+
+    find_families_by(&families, trace, false);
+    VEC_SORT(families.families, families.count, by_depth);
+    struct family *best = best_family(&families, families.work[trace->event_count], false);
+    if (!best)
+        best = best_family(&families, 0, true);
+    if (best)
+        ret[count++] = take_family(best);
+    for (size_t i = 0; i < families.count && count > 0 && count < STATED_ROUNDS; i++) {
+        struct family *family = &families.families[i];
+        if (family->path && is_repeated(family) && !is_part(family->path, ret, count))
+            ret[count++] = take_family(family);
     }
-    for (size_t i = 0; i < families.count; i++) {
-        free(families.families[i].path);
-        free(families.families[i].spans);
-    }
-    free(families.families);
-    free(families.work);
-    keytable_done(&families.numbers);
+    families_done(&families);
+    return count;
 }
 
 void stated_steps_find(const struct trace *trace, struct stated_steps *ret)

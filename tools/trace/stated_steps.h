@@ -37,4 +37,13 @@ void stated_steps_find(const struct trace *trace, struct stated_steps *ret);
 void stated_steps_find_by_uses(const struct trace *trace, struct stated_steps *ret);
 void stated_steps_done(struct stated_steps *stated);
 
+#define STATED_ROUNDS 8
+
+/*
+ * All families whose instances repeat, at least three times, and follow one another: [0] the steps,
+ * or without steps the outermost one with most of the allocations; then those around it, and the
+ * outermost ones beside it (epochs, evaluations), the outermost first. Their number.
+ */
+size_t stated_steps_rounds(const struct trace *trace, struct stated_steps ret[STATED_ROUNDS]);
+
 #endif

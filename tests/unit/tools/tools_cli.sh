@@ -846,11 +846,11 @@ suggest)
     expect 0 "$kedge" suggest used.kcap -o used.yaml
     has used.yaml "20 late frees, 160.00 MiB, 8.00 MiB each, 1 in each SOT_CALL_*, never used; without it the peak is"
     has used.yaml "20 late frees, 59.00 MiB, 2.00 MiB to 4.00 MiB each, 1 in each SOT_CALL_*; without it the peak is"
-    has out "growth: 8.00 MiB more with each step, since SOT_CALL_1: unused_output capture_maker.c:"
-    has out "growth: 3.00 MiB more with each step, since SOT_CALL_1: unused_input capture_maker.c:"
+    has out "growth: +8.00 MiB a SOT_CALL, since SOT_CALL_1: unused_output capture_maker.c:"
+    has out "growth: +3.00 MiB a SOT_CALL, since SOT_CALL_1: unused_input capture_maker.c:"
     [ "$(grep -c ^growth: out)" = 3 ] || fail "$(cat out)"
     expect 0 "$kedge" suggest used.kcap -o used.yaml --force --json
-    json "[(g['bytes_per_step'] >> 20, g['steps'], g['since']) for g in j['growth']] == [(8, 19, 'SOT_CALL_1'), (3, 19, 'SOT_CALL_1'), (1, 19, 'SOT_CALL_1')]"
+    json "[(g['bytes_per_step'] >> 20, g['steps'], g['round'], g['since']) for g in j['growth']] == [(m, 19, 'SOT_CALL', 'SOT_CALL_1') for m in (8, 3, 1)]"
     json "sorted(h['unused_count'] for h in j['hints']) == [0, 20]"
     # Ranks, by name or by folder: what is made of one holds for all.
     mkdir ranks none
@@ -967,7 +967,10 @@ PY
     check 0 bad.kcap 'late(good.kcap)==30' 'late(bad.kcap)==0' 'extra(good.kcap)==0' 'growth==228MiB'
     check 0 leak.kcap 'extra(good.kcap)==10' 'late(good.kcap)==0'
     check 1 bad.kcap 'growth==0'
-    has out "most of it: unused_output capture_maker.c:"
+    has out "unused_output capture_maker.c:"
+    has out ": +8.00 MiB a SOT_CALL,"
+    expect 0 "$kedge" report bad.kcap --view leaks # in the words of the report
+    has out "+8.00 MiB a SOT_CALL, now "
     check 1 bad.kcap 'anchor:"SOT_CALL_*".remaining<=12MiB' 'anchor:"SOT_CALL_*".peak<1GiB'
     # an output of 8 MiB and one of 1 that stay, and 2 + 2 MiB of an input: the first of those that have most
     [ "$(sed -n 2,5p out)" = '  anchor:"SOT_CALL_*".remaining<=12MiB  <= 12.00 MiB    13.00 MiB       no

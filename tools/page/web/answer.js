@@ -109,13 +109,14 @@ function doubts(data) {
     return parts;
 }
 
-/* What a program keeps with each step is why it fails in the end. */
+/* What a program keeps with each round is why it fails in the end. */
 function growth(data) {
     if (data.steps.growers.length === 0)
         return null;
     const [first, ...others] = data.steps.growers;
-    return element("p", {class: "lede"}, "Memory grows from step to step: ", way(titleOf(first)), " held " + bytes(first.first_bytes) + " after the first step and "
-        + bytes(first.last_bytes) + " after the last one" + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
+    return element("p", {class: "lede"}, "Memory grows from ", element("bdi", null, first.round), " to ", element("bdi", null, first.round), ": ", way(titleOf(first)), " held "
+        + bytes(first.first_bytes) + " after the first and " + bytes(first.last_bytes) + " after the last one"
+        + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
     element("a", {href: "#anchors"}, "Show"));
 }
 

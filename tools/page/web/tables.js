@@ -48,10 +48,10 @@ function drawSteps(data, parent) {
 function drawAnchors(data) {
     const parent = document.getElementById("anchors");
     if (data.steps.growers.length > 0)
-        new Table(parent, {caption: "What grows from step to step", sorted: 3, rows: data.steps.growers, columns: [
-            textColumn("Call site", titleOf, siteCell(data)), bytesColumn("After the first step", row => row.first_bytes),
-            bytesColumn("After the last step", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
-            countColumn("Steps in which it grew", row => row.rises)]});
+        new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, columns: [
+            textColumn("Call site", titleOf, siteCell(data)), bytesColumn("After the first round", row => row.first_bytes),
+            bytesColumn("After the last round", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
+            textColumn("Round", row => row.round), countColumn("Rounds", row => row.rounds), countColumn("Rounds in which it grew", row => row.rises)]});
     drawSteps(data, parent);
     if (data.anchors.length === 0) {
         parent.append(element("p", null, "The program named no anchors. kedge takes them from NVTX ranges, the framework's own names or log lines."));

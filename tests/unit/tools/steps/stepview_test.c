@@ -4,7 +4,7 @@
 #include "tests/unit/tools/story.h"
 
 #include "tools/base/vec.h"
-#include "tools/steps/stepview.h"
+#include "tools/steps/growth.h"
 
 enum {
     STEPS = 10,
@@ -70,53 +70,32 @@ TEST(r90_each_detected_step_has_its_figures)
         CHECK_EQ(row->allocated_count, 7);
         CHECK_EQ(row->freed_count, 7);
     }
-    CHECK_EQ(view.grower_count, 0);
     stepview_done(&view);
     story_end(&s);
 }
 
+/* Detected rounds, too. */
 TEST(what_each_step_keeps_grows)
 {
     struct story s = run(true);
     struct load load = load_of(&s);
     struct stepview view;
+    struct growth growth;
 
     stepview_find(&load, all_of(&s), STEPVIEW_ANY, &view);
     REQUIRE_EQ(view.row_count, STEPS);
     CHECK_EQ(view.rows[4].live_end - view.rows[4].live_begin, 64);
-    REQUIRE_EQ(view.grower_count, 1);
-    CHECK_EQ(view.growers[0].size, 64); /* the story has no stacks */
-    CHECK_EQ(view.growers[0].first, 64);
-    CHECK_EQ(view.growers[0].last, 64 * STEPS);
-    CHECK_EQ(view.growers[0].rises, STEPS - 1);
-    CHECK_EQ(view.growers[0].since, 1);
-    stepview_done(&view);
-    story_end(&s);
-}
-
-/* An interpreter gives everything back in the step that is open when the program ends: that is no fall. */
-TEST(a_step_that_was_not_finished_does_not_hide_what_grows)
-{
-    struct story s = story_begin();
-    uint32_t kept[6];
-    struct stepview view;
-
-    for (uint32_t i = 0; i < 6; i++) {
-        (void)story_enter(&s, "step");
-        kept[i] = story_alloc(&s, 1, 64);
-        story_free(&s, story_alloc(&s, 2, 5000));
-        if (i < 5)
-            story_exit(&s);
-    }
-    for (uint32_t i = 0; i < 6; i++)
-        story_free(&s, kept[i]);
-    struct load load = load_of(&s);
-    stepview_find(&load, all_of(&s), STEPVIEW_ANY, &view);
-    CHECK_EQ(view.row_count, 6);
-    CHECK_EQ(view.grower_rows, 5);
-    REQUIRE_EQ(view.grower_count, 1);
-    CHECK_EQ(view.growers[0].last - view.growers[0].first, 4 * 64);
-    CHECK_EQ(view.growers[0].rises, 4);
+    growth_find(&load, all_of(&s), &view, &growth);
+    REQUIRE_EQ(growth.counts[TREND_GROWS], 1);
+    CHECK_EQ(growth.sites[0].size, 64); /* the story has no stacks */
+    CHECK_EQ(growth.sites[0].is.first, 64);
+    CHECK_EQ(growth.sites[0].is.last, 64 * STEPS);
+    CHECK_EQ(growth.sites[0].is.rises, STEPS - 1);
+    CHECK_EQ(growth.sites[0].is.since, 1);
+    growth_done(&growth);
+    growth_find(&load, all_of(&s), NULL, &growth);
+    CHECK_EQ(growth.kind_count, 0);
+    growth_done(&growth);
     stepview_done(&view);
     story_end(&s);
 }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* covers: growth.c */
+#include "tests/check.h"
+#include "tests/unit/tools/story.h"
+
+#include "tools/steps/growth.h"
+
+/*
+ * A run in words: "s" enters a step, "e" an epoch, "v" a validation, "q" a request, "r" a rollout,
+ * "m" a main loop, each with a number of its own; ")" leaves the innermost one. "+a" allocates a
+ * block of site a that stays, "-a" frees the oldest of them, "." is a block of another site that is
+ * freed at once.
+ */
+static const char *const names[] = {['e'] = "epoch",
+        ['s'] = "step",
+        ['v'] = "val",
+        ['q'] = "request",
+        ['r'] = "rollout",
+        ['m'] = "main"};
+
+struct telling {
+    struct story story;
+    uint32_t held[26][64];
+    unsigned first[26], behind[26];
+};
+
+static void tell(struct telling *t, const char *text)
+{
+    unsigned number = 0;
+
+    for (const char *at = text; *at; at++) {
+        unsigned site = (unsigned)(at[0] && at[1] >= 'a' && at[1] <= 'z' ? at[1] - 'a' : 0);
+        char name[32];
+        switch (*at) {
+        case '+':
+            t->held[site][t->behind[site]++] = story_alloc(&t->story, site + 1, 100 * (site + 1));
+            at++;
+            break;
+        case '-':
+            story_free(&t->story, t->held[site][t->first[site]++]);
+            at++;
+            break;
+        case '.':
+            story_free(&t->story, story_alloc(&t->story, 77, 7777));
+            break;
+        case ')':
+            story_exit(&t->story);
+            break;
+        case ' ':
+            break;
+        default:
+            (void)snprintf(name, sizeof(name), "%s_%u", names[(unsigned char)*at], number++);
+            (void)story_enter(&t->story, name);
+        }
+    }
+}
+
+struct row {
+    const char *what, *told;
+    int times; /* of `told` */
+    const char *end;
+    enum trend trend; /* of the one site that is not steady */
+    const char *text;
+};
+
+/* The sites of a run are told apart by their sizes: it has no stacks. */
+static void check_row(const struct row *row)
+{
+    struct telling t = {.story = story_begin()};
+    struct growth growth;
+
+    CHECK_ROW(row->what);
+    for (int i = 0; i < row->times; i++)
+        tell(&t, row->told);
+    tell(&t, row->end);
+    struct load load = {.trace = t.story.trace};
+    growth_find(&load, model_whole(load.trace), NULL, &growth);
+    CHECK_EQ(growth.site_count, row->trend == TREND_STEADY ? 0 : 1);
+    if (growth.site_count == 1) {
+        char *text = growth_text(&growth, &growth.sites[0]);
+        CHECK_EQ(growth.sites[0].is.trend, row->trend);
+        CHECK_EQ(growth_first(&growth, row->trend) == &growth.sites[0], true);
+        CHECK_STR_EQ(text, row->text);
+        free(text);
+    }
+    growth_done(&growth);
+    story_end(&t.story);
+}
+
+TEST(what_grows_is_told_by_its_rounds)
+{
+    static const struct row rows[] = {
+            {"a leak in each of three steps", "s.+a)", 3, "", TREND_GROWS, "+100.00 B a step"},
+            {"in every other step", "s.) s.+a)", 4, "", TREND_GROWS, "+400.00 B in 4 of 7 steps"},
+            {"in each of three epochs", "e s.)s.)s.) +a )", 3, "", TREND_GROWS,
+                    "+100.00 B an epoch"},
+            {"in each validation", "s.)s.)s.) v.+a)", 4, "", TREND_GROWS, "+100.00 B a val"},
+            {"in each rollout, once in a loop", "m r.+a) s.)s.) )", 3, "", TREND_GROWS,
+                    "+100.00 B a main"},
+            {"with each request", "q.+a)", 5, "", TREND_GROWS, "+100.00 B a request"},
+            {"with some requests", "q.)q.)q.+a)q.)", 5, "", TREND_GROWS,
+                    "+500.00 B in 5 of 19 requests"},
+            {"it begins late", "s.)s.)s.)", 3, "s+a)s+a)s+a)", TREND_GROWS,
+                    "+300.00 B in 3 of 11 steps"},
+            {"in a phase after the last step, and to the end", "s.)s.)", 3, "v+a)v+a)v+a)v+a)",
+                    TREND_GROWS, "+100.00 B a val"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        check_row(&rows[i]);
+}
+
+TEST(what_is_held_for_a_while_does_not_grow)
+{
+    static const struct row rows[] = {
+            {"the steps free all", "s+a.-a)", 6, "", TREND_STEADY, ""},
+            {"double buffers", "s+a.) s+a.-a-a)", 6, "", TREND_STEADY, ""},
+            {"an epoch adds up", "e s+a)s+a)s+a) -a-a-a )", 3, "", TREND_STEADY, ""},
+            {"all evaluations free what they added up", "s.) v+a)v+a)v+a) -a-a-a", 3, ".",
+                    TREND_STEADY, ""},
+            {"one evaluation, and the program goes on", "s.)", 5, "v+a)v+a)v+a) -a-a-a .",
+                    TREND_STEADY, ""},
+            {"a model", "", 1, "+a+a s.) s.) s.) s.)", TREND_STEADY, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        check_row(&rows[i]);
+}
+
+TEST(what_is_filled_and_what_may_grow)
+{
+    static const struct row rows[] = {
+            {"a cache", "s+a)s+a)s.)s.)s.)s.)", 1, "", TREND_FILLED,
+                    "+100.00 B in 1 of 5 steps, not in the last 4"},
+            {"once in the last step", "s.)", 5, "s+a)", TREND_UNKNOWN, "+100.00 B in 1 of 5 steps"},
+            {"an evaluation before the exit", "s.)", 5, "v+a)v+a)v+a) -a-a-a", TREND_UNKNOWN,
+                    "+200.00 B in 2 of 2 vals"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        check_row(&rows[i]);
+}
+
+/* An interpreter gives everything back in the step that is open when the program ends. */
+TEST(a_step_that_was_not_finished_does_not_hide_what_grows)
+{
+    static const struct row row = {
+            "open", "s.+a)", 5, "s -a-a-a-a-a", TREND_GROWS, "+100.00 B a step"};
+
+    check_row(&row);
+}
+
+TEST(why_there_are_no_rounds_is_told)
+{
+    static const struct {
+        const char *told, *why;
+    } rows[] = {
+            {"m.+a.+a)",
+                    "the program states no steps or other rounds: no anchors of one name but "
+                    "for digits, one after another"},
+            {"s.+a)s.+a)", "2 finished steps, and growth shows in 3"},
+            {"s.+a)s.+a)s.+a", "2 finished steps, and growth shows in 3"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct telling t = {.story = story_begin()};
+        struct growth growth;
+
+        CHECK_ROW(rows[i].told);
+        tell(&t, rows[i].told);
+        struct load load = {.trace = t.story.trace};
+        growth_find(&load, model_whole(load.trace), NULL, &growth);
+        CHECK_STR_EQ(growth.why ? growth.why : "(known)", rows[i].why);
+        growth_done(&growth);
+        story_end(&t.story);
+    }
+}
+
+/* What a ring has lost, and what a window leaves out. */
+TEST(rounds_that_are_not_whole_do_not_count)
+{
+    struct telling t = {.story = story_begin()};
+    struct growth growth;
+
+    for (int i = 0; i < 6; i++)
+        tell(&t, "s.+a)");
+    struct load load = {.trace = t.story.trace, .complete_from = 6}; /* in the second step */
+    growth_find(&load, model_whole(load.trace), NULL, &growth);
+    CHECK_EQ(growth.rounds[0].count, 4);
+    growth_done(&growth);
+    struct model_window window = {.first = 5, .last = 24};
+    load.complete_from = 0;
+    growth_find(&load, window, NULL, &growth);
+    CHECK_EQ(growth.rounds[0].count, 3);
+    growth_done(&growth);
+    story_end(&t.story);
+}
