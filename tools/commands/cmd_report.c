@@ -11,7 +11,7 @@
 struct fields {
     const char *from, *to, *by, *sort, *filter, *view, *steps, *html;
     uint64_t top;
-    bool json;
+    bool native, json;
 };
 
 static const struct args_option options[] = {
@@ -30,6 +30,8 @@ static const struct args_option options[] = {
                 "of --view steps and --html: stated or detected (default: stated, else detected)",
                 CMD_TEXT(steps)},
         {"top", "N", "how many stacks and hints to list (default 10)", CMD_UINT(top)},
+        {"native", NULL, "stacks with all frames, the framework's and native ones too",
+                CMD_FLAG(native)},
         {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
                 CMD_OUTPUT(html)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
@@ -170,6 +172,7 @@ static int report_command(const void *parsed, char **words)
     struct report report = {.from = fields->from,
             .to = fields->to,
             .path = words[0],
+            .is_native = fields->native,
             .top = fields->top ? fields->top : 10};
     int r = find_view(fields, &report.view);
 

@@ -10,6 +10,7 @@
 #include "tools/base/filename.h"
 #include "tools/base/vec.h"
 #include "tools/load/frames.h"
+#include "tools/symbols/stackfold.h"
 #include "tools/symbols/title.h"
 
 /* By whole paths and by their last parts, as in --from and --to. */
@@ -248,36 +249,20 @@ static void figures_print_line(
     (void)fputc('\n', out);
 }
 
-/* 0 without Python lines. */
-static size_t native_before_python(const struct symbols_line *lines, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (lines[i].is_python)
-            return i;
-    return 0;
-}
-
 void figures_print_stack(
         FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit)
 {
-    size_t count;
-    const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
+    struct stackfold fold = stackfold_of(symbols, stack, limit == FIGURES_ALL_FRAMES);
 
-    if (count == 0)
+    if (fold.count == 0)
         (void)fprintf(out, "%s(no stack was recorded)\n", indent);
-    /* native frames that Python called come first and are many: lines are left for the program's */
-    size_t native = native_before_python(lines, count);
-    size_t hidden = native > limit / 3 ? native - limit / 3 : 0;
-    for (size_t i = 0; i < count && i < limit + hidden; i++) {
-        if (i + hidden >= native && i < native) {
-            if (i + hidden == native)
-                (void)fprintf(out, "%s... %zu more native\n", indent, hidden);
-            continue;
-        }
-        figures_print_line(out, &lines[i], i > 0 && lines[i - 1].is_ambient, indent);
-    }
-    if (count > limit + hidden)
-        (void)fprintf(out, "%s... %zu more\n", indent, count - limit - hidden);
+    for (size_t i = 0; i < fold.count && i < limit; i++)
+        figures_print_line(out, fold.kept[i], i > 0 && fold.kept[i - 1]->is_ambient, indent);
+    if (fold.count > limit)
+        (void)fprintf(out, "%s... %zu more\n", indent, fold.count - limit);
+    if (fold.others)
+        render_print(out, "%s%s\n", indent, fold.others);
+    stackfold_done(&fold);
 }
 
 /* The stacks of a touch, the toucher's first, and the way to each, Python first; their number. */

@@ -58,7 +58,11 @@ void figures_json_expect(struct json *json, const struct rule *rule);
 /* " ... 3 more stacks (--top)", if there are more than `top`. */
 void figures_print_more(uint64_t count, uint64_t top, const char *noun);
 
-/* A stack, one line per call, `limit` lines at most. */
+/*
+ * A stack, one line per call: `limit` of the program's own at most, and a count of all others
+ * (stackfold.h). FIGURES_ALL_FRAMES: each frame, of whoever it is.
+ */
+#define FIGURES_ALL_FRAMES UINT32_MAX
 void figures_print_stack(
         FILE *out, struct symbols *symbols, uint32_t stack, const char *indent, unsigned limit);
 

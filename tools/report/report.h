@@ -73,6 +73,7 @@ struct report {
     struct render_ink ink;
     const char *path; /* path of the capture, as given */
     bool partial;     /* the figures of the window miss lost events */
+    bool is_native;   /* printed stacks have all frames */
 };
 
 /*
@@ -122,12 +123,9 @@ void report_sort(const struct report *report, enum view of, const struct rowpick
 bool report_keeps(const struct report *report, enum view of, uint32_t stack, const char *name);
 bool report_keeps_text(const struct report *report, enum view of, const char *text);
 
-/*
- * title_rows for a view's table. Few rows need little to be told apart: filtered rows have longer
- * titles (title_ways), which do not depend on the other rows left.
- */
-char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
-        size_t offset, size_t count);
+/* figures_print_stack to stdout; with --native all frames. */
+void report_stack_print(
+        const struct report *report, uint32_t stack, const char *indent, unsigned limit);
 
 /* The key that --by groups a block by. */
 struct report_group {

@@ -41,8 +41,7 @@ static void print_kept(const struct report *report, const struct evictsets_set *
                 groups[i].sum.count, render_s(groups[i].sum.count));
         render_label_of(stdout, 32, 6, "%s: %s", evictsets_why_text(groups[i].why), titles[i]);
         if (report->view == VIEW_EVICTION)
-            figures_print_stack(
-                    stdout, report->symbols, groups[i].stack, "              ", STACK_LINES);
+            report_stack_print(report, groups[i].stack, "              ", STACK_LINES);
     }
     figures_print_more(count, report->top, "call site");
     title_done(titles, shown);

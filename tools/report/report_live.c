@@ -71,7 +71,7 @@ static struct rows report_live_collect(const struct report *report, enum view of
     VEC_SORT_BY(rows.at, rows.count, report_live_most_first);
     report_sort(report, of, &report_live_fields, rows.at, rows.count, sizeof(*rows.at));
     rows.shown = rows.count < report->top ? rows.count : (size_t)report->top;
-    rows.titles = report_titles(report, of, TITLE_STACKS(rows.at), rows.shown);
+    rows.titles = title_rows(report->symbols, TITLE_STACKS(rows.at), rows.shown);
     return rows;
 }
 
@@ -121,7 +121,7 @@ void report_live_print(const struct report *report, enum view of)
                 render_s(row->count));
         render_label(stdout, row->name ? row->name : rows.titles[i], 33, 6);
         if (!row->name)
-            figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
+            report_stack_print(report, row->stack, "              ", STACK_LINES);
     }
     figures_print_more(
             rows.count, report->top, report_by_noun(report->view == of ? report->by : 0));

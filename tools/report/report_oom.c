@@ -254,7 +254,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
         print_size("largest free block", oom->largest_free);
     }
     puts("  requested by:");
-    figures_print_stack(stdout, report->symbols, oom->stack, "    ", STACK_LINES);
+    report_stack_print(report, oom->stack, "    ", STACK_LINES);
 }
 
 static void report_oom_print_table(const struct load *load)

@@ -80,7 +80,7 @@ static void name_findings(const struct report *report, struct report_findings *a
 
     for (size_t i = 0; i < all->shown; i++)
         others[i] = all->row[i].other == TRACE_NONE ? 0 : all->row[i].other;
-    all->titles = report_titles(report, VIEW_PATTERNS, TITLE_STACKS(all->row), all->shown);
+    all->titles = title_rows(report->symbols, TITLE_STACKS(all->row), all->shown);
     all->others = title_ways(report->symbols, others, sizeof(*others), 0, all->shown);
     free(others);
 }
@@ -202,7 +202,7 @@ static void print_finding(
     fputs("      ", stdout);
     render_label(stdout, advice, 6, 6);
     free(advice);
-    figures_print_stack(stdout, report->symbols, row->stack, "              ", STACK_LINES);
+    report_stack_print(report, row->stack, "              ", STACK_LINES);
 }
 
 static void print_findings(const struct report *report, const struct report_findings *findings)

@@ -154,7 +154,7 @@ static void print_where(
             render_print(stdout, "              in %s (%" PRIu64 " places, most in %s)\n", folded,
                     row->places, place->what->path);
     }
-    figures_print_stack(stdout, report->symbols, place->stack, "              ", 6);
+    report_stack_print(report, place->stack, "              ", 6);
 }
 
 static void report_places_print_row(
@@ -177,7 +177,7 @@ static void report_places_print_rows(const struct report *report, int device, en
     if (count == 0)
         puts("  nothing");
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         report_places_print_row(report, &rows[i], of, titles[i]);
     title_done(titles, shown);
@@ -289,7 +289,7 @@ static void report_places_json_groups(struct json *json, const struct report *re
         return;
     struct row *rows = rows_of(report, -1, of, &count);
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     json_begin(json, "groups", '[');
     for (size_t i = 0; i < shown; i++) {
         json_begin(json, NULL, '{');
@@ -322,12 +322,11 @@ void report_places_json(struct json *json, const struct report *report)
     json_uint(json, "place_count", load->place_count);
     json_uint(json, "places_lost", load->capture->places_lost);
     /* the reader orders them by their share in the high-water mark */
-    enum view of = has_places(report->view) ? report->view : VIEW_HWM;
     size_t count;
     struct row *rows = single_rows(report, &count);
     json_begin(json, "places", '[');
     size_t shown = count < report->top ? count : (size_t)report->top;
-    char **titles = report_titles(report, of, TITLE_STACKS(rows), shown);
+    char **titles = title_rows(report->symbols, TITLE_STACKS(rows), shown);
     for (size_t i = 0; i < shown; i++)
         json_place(json, report, rows[i].place, titles[i]);
     title_done(titles, shown);

@@ -113,8 +113,7 @@ void report_pool_find(struct report *report)
     }
     if (asks_mapped)
         pool->mapped_held = held_by(report, &mapped_policy);
-    if (report->load.capture->moves.count
-            && (!asked.sync_bytes || is_mapped(report->load.capture)))
+    if (report->load.capture->moves.count && (!asked.sync_bytes || is_mapped(report->load.capture)))
         pool->still_held = held_by(report, &still_policy);
 }
 

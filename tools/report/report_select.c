@@ -99,12 +99,11 @@ bool report_keeps_text(const struct report *report, enum view of, const char *te
     return report->view != of || rowpick_has_text(report->filter, text);
 }
 
-char **report_titles(const struct report *report, enum view of, const void *rows, size_t stride,
-        size_t offset, size_t count)
+void report_stack_print(
+        const struct report *report, uint32_t stack, const char *indent, unsigned limit)
 {
-    if (report->view == of && report->filter)
-        return title_ways(report->symbols, rows, stride, offset, count);
-    return title_rows(report->symbols, rows, stride, offset, count);
+    figures_print_stack(
+            stdout, report->symbols, stack, indent, report->is_native ? FIGURES_ALL_FRAMES : limit);
 }
 
 static const char *device_name(int device)

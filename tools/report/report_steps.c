@@ -112,7 +112,7 @@ static void report_steps_print_sites(const struct report *report, const struct g
             render_label(stdout, titles[i], 4, 4);
         }
         if (sites[i].stack && stack_lines)
-            figures_print_stack(stdout, report->symbols, sites[i].stack, "      ", stack_lines);
+            report_stack_print(report, sites[i].stack, "      ", stack_lines);
         free(text);
     }
     title_done(titles, shown);

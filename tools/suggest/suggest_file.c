@@ -13,9 +13,9 @@
 #include "tools/base/vec.h"
 #include "tools/output/outfile.h"
 #include "tools/symbols/buildid.h"
+#include "tools/symbols/framekind.h"
 #include "tools/symbols/symbols.h"
 #include "tools/symbols/symfile.h"
-#include "tools/symbols/title.h"
 #include "tracker/base/script.h"
 #include "tracker/hints/hintwrite.h"
 
@@ -53,7 +53,7 @@ void suggest_file_name(const struct sitekey *key, char **io_title, char **io_wor
     const struct trace_pyframe *frame = key->frame;
     const char *dot = strrchr(frame->function, '.'); /* in Class.method */
 
-    if (!title_is_program(frame->function, frame->file))
+    if (!framekind_is_program(frame->function, frame->file))
         return;
     free(*io_title);
     free(*io_word);

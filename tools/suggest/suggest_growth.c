@@ -8,8 +8,8 @@
 #include "tools/base/vec.h"
 #include "tools/patterns/patterns.h"
 #include "tools/suggest/suggest_candidates.h"
+#include "tools/symbols/framekind.h"
 #include "tools/symbols/sitekey.h"
-#include "tools/symbols/title.h"
 #include "tracker/hints/apicalls.h"
 
 /* Calls of one name in anchors of one folded name. */
@@ -102,7 +102,8 @@ static void name_stacks(struct work *w)
         struct trace_block block = {.stack = i};
         size_t count = sitekey_list(w->trace, &block, keys);
         for (size_t k = 0; k < count && !w->python[i]; k++)
-            if (keys[k].has_line && title_is_program(keys[k].frame->function, keys[k].frame->file))
+            if (keys[k].has_line
+                    && framekind_is_program(keys[k].frame->function, keys[k].frame->file))
                 w->python[i] = keys[k].key;
     }
 }

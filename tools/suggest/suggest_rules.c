@@ -13,7 +13,7 @@
 #include "tools/suggest/suggest_candidates.h"
 #include "tools/suggest/suggest_cover.h"
 #include "tools/suggest/suggest_lastuse.h"
-#include "tools/symbols/title.h"
+#include "tools/symbols/framekind.h"
 #include "tracker/hints/apicalls.h"
 
 /* Trying each hint alone takes two passes over the events: some seconds at most. */
@@ -126,7 +126,7 @@ static struct sitekey choose_key(const struct work *work, const struct suggest_g
     for (int has_line = 0; has_line < 2; has_line++)
         for (size_t i = 0; i < count && chosen == count; i++)
             if (keys[i].frame && keys[i].has_line == (has_line > 0)
-                    && title_is_program(keys[i].frame->function, keys[i].frame->file)
+                    && framekind_is_program(keys[i].frame->function, keys[i].frame->file)
                     && is_its_key(work, grower, is_inside, keys[i]))
                 chosen = i;
     free(is_inside);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
-#include "tools/symbols/title.h"
+#include "tools/symbols/framekind.h"
 #include "tracker/hints/pysite.h"
 
 /* Appends a key that is not in the list yet; returns the new number. */
@@ -62,7 +62,7 @@ uint32_t sitekey_rank(const struct sitekey *key)
 {
     if (!key->frame)
         return 4;
-    return (title_is_program(key->frame->function, key->frame->file) ? 0u : 2u) + key->has_line;
+    return (framekind_is_program(key->frame->function, key->frame->file) ? 0u : 2u) + key->has_line;
 }
 
 struct key sitekey_place(const struct trace *trace, const struct trace_block *block)

@@ -48,6 +48,8 @@ struct symbols {
     size_t named_count, named_room;
     struct vec_texts texts; /* names */
     struct vec_texts trouble;
+    void *slot;
+    void (*slot_done)(void *data);
 };
 
 /* The trace may have more stacks and modules than last time. */
@@ -98,6 +100,8 @@ void symbols_free(struct symbols *symbols)
 {
     if (!symbols)
         return;
+    if (symbols->slot)
+        symbols->slot_done(symbols->slot);
     for (size_t i = 0; i < symbols->module_count; i++) {
         dwarfnames_free(symbols->modules[i].at->names);
         symfile_close(&symbols->modules[i].at->file);
@@ -117,6 +121,17 @@ void symbols_free(struct symbols *symbols)
     free(symbols->stacks);
     free(symbols->named);
     free(symbols);
+}
+
+size_t symbols_stack_count(const struct symbols *symbols)
+{
+    return symbols->trace->stack_count;
+}
+
+void **symbols_slot(struct symbols *symbols, void (*done)(void *data))
+{
+    symbols->slot_done = done;
+    return &symbols->slot;
 }
 
 const char *symbols_trouble(const struct symbols *symbols, size_t index)

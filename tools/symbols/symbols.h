@@ -63,6 +63,15 @@ const char *symbols_owner(struct symbols *symbols, uint32_t stack);
 /* Notices of modules whose file here is missing or another build; NULL at the end of the list. */
 const char *symbols_trouble(const struct symbols *symbols, size_t index);
 
+/* The number of stacks, which may grow with the trace. */
+size_t symbols_stack_count(const struct symbols *symbols);
+
+/*
+ * The address of data that live as long as the symbols, at first NULL; `done` frees it at the end.
+ * There is one (title.c).
+ */
+void **symbols_slot(struct symbols *symbols, void (*done)(void *data));
+
 /* For bundles: names of a frame (the caller frees them), why a module has no names, its files. */
 size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
         struct dwarfnames_line **ret_lines);

@@ -1,255 +1,289 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/symbols/title.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/base/filename.h"
+#include "tools/base/keytable.h"
 #include "tools/base/vec.h"
-#include "tracker/hints/hintfile.h"
+#include "tools/symbols/framekind.h"
 
 #define TITLE_PARTS  16 /* most frames of one title */
 #define TITLE_ROUNDS 64 /* most frames that are tried */
-#define WAY_PARTS    3
 
-enum kind {
-    KIND_PROGRAM_PYTHON,
-    KIND_PROGRAM_NATIVE,
-    KIND_PACKAGE_PYTHON,
-    KIND_FRAMEWORK_PYTHON,
-    KIND_FRAMEWORK_NATIVE,
-    KIND_LIBRARY, /* a framework's code without a name */
-    KINDS,
-    KIND_NONE,
+/* ---- the ways of the trace: which of a stack's own frames tell it from all others ---- */
+
+/*
+ * The program's own frames of a stack, innermost first, Python before native; stacks often share
+ * them. A stack without any: one frame of the best kind that it has.
+ */
+struct way {
+    enum framekind kind;
+    uint32_t first, count; /* its frames are frames[first] and on */
+    uint16_t told[TITLE_PARTS];
+    unsigned told_count; /* of these frames, those that are in the title */
 };
 
-/* Packages through which a program allocates, and which a title should not name. */
-static const char *const framework_packages[] = {"torch", "torchgen", "functorch", "triton",
-        "paddle", "jax", "jaxlib", "tensorflow", "keras", "cupy", "cupyx", "cupy_backends", "numba",
-        "numba_cuda", "pycuda", "pytools", "rmm", "cuda", "tinygrad", "numpy", "lightning",
-        "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"};
+/* Of all stacks that the trace had then. */
+struct ways {
+    size_t stacks;
+    uint32_t *of_stack;
+    struct way *list;
+    size_t count, room;
+    uint32_t *frames; /* equal texts have equal numbers */
+    size_t frame_count, frame_room;
+};
 
-/* Libraries of frameworks and interpreters that are not among installed packages. */
-static const char *const framework_libraries[] = {"libtorch*", "libc10*", "libcaffe2*", "libshm*",
-        "libpaddle*", "libphi*", "libcommon.so*", "libtensorflow*", "libjax*", "xla_*", "librmm*",
-        "libffi*", "python*", "libpython*", "pypy*", "libpypy*", "libgomp*", "libstdc++*",
-        "libgcc_s*", "libtcmalloc*", "libjemalloc*"};
+/* Kinds and texts of lines, each found once. */
+struct line_kind {
+    enum framekind kind;
+    uint32_t text;
+};
 
-/* The path after the last folder of installed packages, NULL if the file is in none. */
-static const char *inside_packages(const char *file)
+struct line_kinds {
+    struct keytable lines, texts, ways;
+    struct line_kind *list;
+    size_t count, room;
+};
+
+static void ways_free(void *data)
 {
-    static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+    struct ways *ways = data;
 
-    for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-        const char *found = strstr(file, folders[i]);
-        if (found)
-            return found + strlen(folders[i]);
+    free(ways->of_stack);
+    free(ways->list);
+    free(ways->frames);
+    free(ways);
+}
+
+/* Lines of one frame have the same texts in memory (symbols.h). */
+static const struct line_kind *line_kind_at(
+        struct line_kinds *kinds, const struct symbols_line *line)
+{
+    bool is_new;
+    const struct key key = {(uintptr_t)line->function, (uintptr_t)symbols_line_file(line),
+            (uint64_t)line->line << 2 | (uint64_t)line->is_python << 1 | line->is_ours};
+    uint32_t at = keytable_number_new(&kinds->lines, key, &is_new);
+
+    if (is_new) {
+        struct line_kind found = {.kind = framekind_of(line)};
+        char *text = framekind_text(line, found.kind);
+        found.text = keytable_number(&kinds->texts, keytable_text(text));
+        VEC_PUSH(kinds->list, kinds->count, kinds->room) = found;
+        free(text);
     }
-    return NULL;
+    return &kinds->list[at];
 }
 
-static bool is_framework_package(const char *inside)
+/* Adds the way's frames. */
+static struct way way_of(
+        struct ways *ways, struct line_kinds *kinds, const struct symbols_line *lines, size_t count)
 {
-    size_t length = strcspn(inside, "/.");
+    struct way way = {.kind = FRAMEKIND_NONE, .first = (uint32_t)ways->frame_count};
 
-    for (size_t i = 0; i < sizeof(framework_packages) / sizeof(*framework_packages); i++)
-        if (strlen(framework_packages[i]) == length
-                && strncmp(framework_packages[i], inside, length) == 0)
-            return true;
-    return false;
-}
-
-/* Python's library, and names that it makes up. Typed code, or an argument, is the program's. */
-static bool is_of_python(const char *file)
-{
-    if (*file == '<')
-        return strcmp(file, "<string>") != 0 && strcmp(file, "<stdin>") != 0
-                && !hintfile_glob("<ipython-*", file);
-    return strstr(file, "/lib/python3") || strstr(file, "/lib64/python3")
-            || strstr(file, "/torchinductor_");
-}
-
-/* torch's functions that call each module's forward. */
-static bool is_plumbing(const char *function)
-{
-    const char *dot = strrchr(function, '.');
-    const char *name = dot ? dot + 1 : function;
-
-    return strcmp(name, "_call_impl") == 0 || strcmp(name, "_wrapped_call_impl") == 0;
-}
-
-static enum kind kind_of_python(const char *function, const char *file)
-{
-    const char *inside = inside_packages(file);
-
-    if (inside && is_plumbing(function))
-        return KIND_NONE;
-    if (inside)
-        return is_framework_package(inside) ? KIND_FRAMEWORK_PYTHON : KIND_PACKAGE_PYTHON;
-    return is_of_python(file) ? KIND_FRAMEWORK_PYTHON : KIND_PROGRAM_PYTHON;
-}
-
-bool title_is_program(const char *function, const char *file)
-{
-    return kind_of_python(function, file) == KIND_PROGRAM_PYTHON;
-}
-
-static bool is_framework_library(const char *path)
-{
-    const char *name = filename_of(path);
-
-    if (inside_packages(path) || strstr(path, "/lib/python3") || strstr(path, "/lib64/python3"))
-        return true;
-    for (size_t i = 0; i < sizeof(framework_libraries) / sizeof(*framework_libraries); i++)
-        if (hintfile_glob(framework_libraries[i], name))
-            return true;
-    return false;
-}
-
-/* "module+0x1234", "?+0x1234" and "(no name)" stand for a function without a name (symbols.h). */
-static bool has_name(const struct symbols_line *line)
-{
-    const char *module = *line->module ? filename_of(line->module) : "?";
-    size_t length = strlen(module);
-
-    if (line->file)
-        return *line->function != '(' || strcmp(line->function, "(no name)") != 0;
-    return strncmp(line->function, module, length) != 0
-            || strncmp(line->function + length, "+0x", 3) != 0;
-}
-
-/* The length of "operator()" at the beginning, without its arguments; 0: it is no operator. */
-static size_t operator_length(const char *at)
-{
-    static const char word[] = "operator";
-    /* Operators that look like brackets, the longest first. */
-    static const char *const signs[] = {
-            "()", "[]", "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "<", ">", ""};
-    size_t length = sizeof(word) - 1;
-    size_t i = 0;
-
-    if (strncmp(at, word, length) != 0 || at[length] == '_' || isalnum((unsigned char)at[length]))
-        return 0;
-    while (strncmp(at + length, signs[i], strlen(signs[i])) != 0)
-        i++;
-    return length + strlen(signs[i]);
-}
-
-/* Length of an empty beginning: "(anonymous namespace)::", or "decltype(" that starts a word. */
-static size_t empty_length(const char *at, bool begins)
-{
-    static const char anonymous[] = "(anonymous namespace)::";
-    static const char type_of[] = "decltype";
-
-    if (strncmp(at, anonymous, sizeof(anonymous) - 1) == 0)
-        return sizeof(anonymous) - 1;
-    if (!begins || strncmp(at, type_of, sizeof(type_of) - 1) != 0 || !strchr(at, '('))
-        return 0;
-    return (size_t)(strchr(at, '(') - at) + 1;
-}
-
-/* "at::addmm(at::Tensor const&)+0x12" -> "at::addmm"; without templates and results, too. */
-static char *short_name(const char *function)
-{
-    char *out = vec_new(strlen(function) + 1, 1);
-    size_t n = 0;
-    unsigned depth = 0;
-    bool is_operator = false;
-
-    for (const char *s = function; *s; s++) {
-        bool begins = depth == 0 && (s == function || s[-1] == ':' || s[-1] == ' ');
-        size_t sign = begins ? operator_length(s) : 0;
-        size_t empty = empty_length(s, begins);
-        if (sign) {
-            memcpy(out + n, s, sign);
-            n += sign;
-            s += sign - 1;
-            is_operator = true;
-        } else if (empty) {
-            s += empty - 1;
-            depth += *s == '(';
-        } else if (*s == '<' || (depth && *s == '(')) {
-            depth++;
-        } else if (depth) {
-            depth -= *s == '>' || *s == ')';
-        } else if (*s == '(' || *s == '{' || strncmp(s, "+0x", 3) == 0) {
-            if (n) /* else the rest has no other name */
-                break;
-        } else if (*s == ' ' && !is_operator) {
-            n = 0; /* a template's name begins with its result type */
-        } else if (*s != ' ' || s[1] != '<') {
-            out[n++] = *s;
-        }
+    for (size_t i = 0; i < count; i++) {
+        enum framekind kind = line_kind_at(kinds, &lines[i])->kind;
+        if (kind < way.kind)
+            way.kind = kind;
     }
-    while (n && out[n - 1] == ':')
-        n--;
-    out[n] = '\0';
-    return out;
+    size_t most = way.kind <= FRAMEKIND_PROGRAM_NATIVE ? count : 1;
+    for (size_t i = 0; i < count && way.count < most; i++) {
+        const struct line_kind *line = line_kind_at(kinds, &lines[i]);
+        if (line->kind != way.kind)
+            continue;
+        VEC_PUSH(ways->frames, ways->frame_count, ways->frame_room) = line->text;
+        way.count++;
+    }
+    return way;
 }
 
-/* Whether the short name matches one of these. */
-static bool is_named(const char *function, const char *const *globs, size_t count)
+static struct key way_key(const struct ways *ways, const struct way *way)
 {
-    char *name = short_name(function);
-    bool found = false;
+    struct key key = KEYTABLE_NO_TEXT;
 
-    for (size_t i = 0; i < count && !found; i++)
-        found = hintfile_glob(globs[i], name);
-    free(name);
-    return found;
+    key = keytable_longer(key, (char)way->kind);
+    for (uint32_t i = 0; i < way->count; i++)
+        for (unsigned byte = 0; byte < sizeof(uint32_t); byte++)
+            key = keytable_longer(key, (char)(ways->frames[way->first + i] >> 8 * byte));
+    return key;
 }
 
-/* A function through which all operators of a framework allocate: it would be each row's title. */
-static bool is_allocator(const struct symbols_line *line)
+static void ways_collect(struct ways *ways, struct symbols *symbols)
 {
-    static const char *const names[] = {"c10::*", "at::detail::*", "at::empty*",
-            "at::native::empty*", "at::_ops::empty*", "at::create_out*", "at::TensorIterator*",
-            "at::wrapper_*_empty*", "*::set_output_*", "*::maybe_create_proxy*"};
+    struct line_kinds kinds = {0};
 
-    return hintfile_glob("libc10*", filename_of(line->module))
-            || is_named(line->function, names, sizeof(names) / sizeof(*names));
+    for (size_t i = 0; i < ways->stacks; i++) {
+        size_t count;
+        bool is_new;
+        const struct symbols_line *lines = symbols_stack(symbols, (uint32_t)i, &count);
+        struct way way = way_of(ways, &kinds, lines, count);
+        ways->of_stack[i] = keytable_number_new(&kinds.ways, way_key(ways, &way), &is_new);
+        if (is_new)
+            VEC_PUSH(ways->list, ways->count, ways->room) = way;
+        else
+            ways->frame_count = way.first;
+    }
+    keytable_done(&kinds.lines);
+    keytable_done(&kinds.texts);
+    keytable_done(&kinds.ways);
+    free(kinds.list);
 }
 
-/* For a function of an unknown library, as another tool named it. */
-static bool is_framework_function(const char *function)
+/* A way, and its frame that is looked at: UINT32_MAX behind the last one. */
+struct way_row {
+    uint32_t frame, way;
+};
+
+static const struct vec_key by_frame[] = {
+        VEC_UP(struct way_row, frame), VEC_UP(struct way_row, way)};
+
+static uint32_t way_frame(const struct ways *ways, uint32_t way, size_t at)
 {
-    static const char *const names[] = {"at::*", "c10::*", "torch::*", "caffe2::*", "pybind11::*",
-            "std::*", "THP*", "cfunction_*", "ffi_*", "execute_native_thread_routine"};
-
-    return is_named(function, names, sizeof(names) / sizeof(*names));
+    return at < ways->list[way].count ? ways->frames[ways->list[way].first + at] : UINT32_MAX;
 }
 
-static enum kind title_kind_of(const struct symbols_line *line)
+/* The first frame from `at` on in which the rows differ; SIZE_MAX: none. */
+static size_t ways_differ(
+        const struct ways *ways, const struct way_row *rows, size_t count, size_t at)
 {
-    if (line->is_python)
-        return kind_of_python(line->function, line->file);
-    if (!line->is_ours)
-        return KIND_NONE;
-    if (*line->module ? !is_framework_library(line->module)
-                      : !is_framework_function(line->function))
-        return KIND_PROGRAM_NATIVE;
-    return has_name(line) && !is_allocator(line) ? KIND_FRAMEWORK_NATIVE : KIND_LIBRARY;
+    size_t longest = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (ways->list[rows[i].way].count > longest)
+            longest = ways->list[rows[i].way].count;
+    for (; at < longest; at++)
+        for (size_t i = 1; i < count; i++)
+            if (way_frame(ways, rows[i].way, at) != way_frame(ways, rows[0].way, at))
+                return at;
+    return SIZE_MAX;
 }
 
-/* One frame in the form of a title. */
-static char *name_line(const struct symbols_line *line, enum kind kind)
+/* Behind the last of the sorted rows that have the frame of row `i`. */
+static size_t ways_run(const struct way_row *rows, size_t count, size_t i)
 {
-    const char *module = filename_of(line->module);
+    size_t end = i + 1;
 
-    if (kind == KIND_LIBRARY && *module)
-        return vec_text(module);
-    if (kind == KIND_FRAMEWORK_NATIVE || kind == KIND_LIBRARY)
-        return short_name(line->function);
-    if (line->file)
-        return vec_format("%s %s:%u", line->function, filename_of(line->file), line->line);
-    return vec_format("%s%s%s", line->function, *module ? " " : "", module);
+    while (end < count && rows[end].frame == rows[i].frame)
+        end++;
+    return end;
 }
+
+/*
+ * Tells rows apart that are equal before frame `from`: frame `at` comes into their titles, and rows
+ * that are equal there go on alone.
+ */
+static void ways_tell(struct ways *ways, struct way_row *rows, size_t count,
+        size_t at) // NOLINT(misc-no-recursion)
+{
+    if (at == SIZE_MAX || ways->list[rows[0].way].told_count == TITLE_PARTS)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        struct way *way = &ways->list[rows[i].way];
+        rows[i].frame = way_frame(ways, rows[i].way, at);
+        if (at < way->count)
+            way->told[way->told_count++] = (uint16_t)at;
+    }
+    VEC_SORT_BY(rows, count, by_frame);
+    for (size_t i = 0, end; i < count; i = end) {
+        end = ways_run(rows, count, i);
+        if (end - i > 1)
+            ways_tell(ways, rows + i, end - i, ways_differ(ways, rows + i, end - i, at + 1));
+    }
+}
+
+/* Sorts the rows by their frame `at`, those with the most frequent one first; their number. */
+static size_t ways_agree(
+        const struct ways *ways, struct way_row *rows, size_t count, size_t at, bool *ret_go_on)
+{
+    size_t first = 0;
+    size_t most = 0;
+
+    for (size_t i = 0; i < count; i++)
+        rows[i].frame = way_frame(ways, rows[i].way, at);
+    VEC_SORT_BY(rows, count, by_frame);
+    for (size_t i = 0, end; i < count; i = end) {
+        end = ways_run(rows, count, i);
+        first = end - i > most ? i : first;
+        most = end - i > most ? end - i : most;
+    }
+    *ret_go_on = true;
+    for (size_t i = 0; i < most; i++) {
+        struct way_row row = rows[first + i];
+        rows[first + i] = rows[i];
+        rows[i] = row;
+        *ret_go_on = *ret_go_on && ways->list[row.way].count > at + 1;
+    }
+    return most;
+}
+
+/*
+ * Wrappers: rows that begin with the same frames, and go on, are put first; *ret_shared: how many
+ * such frames, 0 if less than three of four rows share any.
+ */
+static size_t ways_wrapped(
+        const struct ways *ways, struct way_row *rows, size_t count, size_t *ret_shared)
+{
+    size_t wrapped = count;
+
+    for (*ret_shared = 0;; (*ret_shared)++) {
+        bool go_on;
+        size_t most = ways_agree(ways, rows, wrapped, *ret_shared, &go_on);
+        if (most < 2 || !go_on || 4 * most < 3 * count)
+            return *ret_shared ? wrapped : 0;
+        wrapped = most;
+    }
+}
+
+static struct ways *ways_new(struct symbols *symbols)
+{
+    struct ways *ways = vec_new(1, sizeof(*ways));
+    size_t own = 0;
+    size_t shared;
+
+    ways->stacks = symbols_stack_count(symbols);
+    ways->of_stack = vec_new(ways->stacks + 1, sizeof(*ways->of_stack));
+    ways_collect(ways, symbols);
+    struct way_row *rows = vec_new(ways->count, sizeof(*rows));
+    for (uint32_t i = 0; i < ways->count; i++)
+        rows[i] = (struct way_row){ways->list[i].kind, i};
+    VEC_SORT_BY(rows, ways->count, by_frame);
+    while (own < ways->count && rows[own].frame <= FRAMEKIND_PROGRAM_NATIVE)
+        own++;
+    size_t wrapped = ways_wrapped(ways, rows, own, &shared);
+    if (wrapped)
+        ways_tell(ways, rows, wrapped, shared);
+    for (size_t i = wrapped; i < ways->count; i++)
+        rows[i].frame = ways->list[rows[i].way].kind;
+    VEC_SORT_BY(rows + wrapped, ways->count - wrapped, by_frame);
+    for (size_t i = wrapped, end; i < ways->count; i = end) {
+        end = ways_run(rows, ways->count, i);
+        ways_tell(ways, rows + i, end - i, 0);
+    }
+    free(rows);
+    return ways;
+}
+
+/* The way of a stack; the trace may have more stacks than last time. */
+static const struct way *title_way(struct symbols *symbols, uint32_t stack)
+{
+    void **slot = symbols_slot(symbols, ways_free);
+    struct ways *ways = *slot;
+
+    if (!ways || ways->stacks != symbols_stack_count(symbols)) {
+        if (ways)
+            ways_free(ways);
+        *slot = ways = ways_new(symbols);
+    }
+    return &ways->list[ways->of_stack[stack]];
+}
+
+/* ---- the rows of a table ---- */
 
 /* The frames of a stack that may be in its title, the best first. */
 struct part {
     char *text;
-    enum kind kind;
+    enum framekind kind;
     const struct symbols_line *line; /* NULL: no stack */
 };
 
@@ -259,13 +293,13 @@ struct parts {
 };
 
 static void add_kind(
-        struct parts *parts, const struct symbols_line *lines, size_t count, enum kind kind)
+        struct parts *parts, const struct symbols_line *lines, size_t count, enum framekind kind)
 {
     for (size_t i = 0; i < count; i++) {
-        if (title_kind_of(&lines[i]) != kind)
+        if (framekind_of(&lines[i]) != kind)
             continue;
         VEC_PUSH(parts->part, parts->count, parts->room) =
-                (struct part){name_line(&lines[i], kind), kind, &lines[i]};
+                (struct part){framekind_text(&lines[i], kind), kind, &lines[i]};
     }
 }
 
@@ -275,13 +309,14 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     size_t count;
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
 
-    for (enum kind kind = 0; kind < KINDS; kind++)
+    for (enum framekind kind = 0; kind < FRAMEKINDS; kind++)
         add_kind(&parts, lines, count, kind);
     if (parts.count == 0) {
-        enum kind kind = count && *lines[0].module ? KIND_LIBRARY : KIND_PROGRAM_NATIVE;
-        char *text = count ? name_line(&lines[0], kind) : vec_text("(no stack)");
+        enum framekind kind =
+                count && *lines[0].module ? FRAMEKIND_LIBRARY : FRAMEKIND_PROGRAM_NATIVE;
+        char *text = count ? framekind_text(&lines[0], kind) : vec_text("(no stack)");
         VEC_PUSH(parts.part, parts.count, parts.room) =
-                (struct part){text, KIND_NONE, count ? &lines[0] : NULL};
+                (struct part){text, FRAMEKIND_NONE, count ? &lines[0] : NULL};
     }
     return parts;
 }
@@ -359,24 +394,7 @@ static bool title_tell_apart(struct row *rows, size_t count)
     return changed;
 }
 
-/* Wrappers: how many of the program's own frames all rows share before one that they do not. */
-static size_t count_wrappers(const struct row *rows, size_t count)
-{
-    enum kind kind = rows[0].parts.part[0].kind;
-
-    for (size_t at = 0; kind <= KIND_PROGRAM_NATIVE && at < rows[0].parts.count; at++) {
-        bool differ = false;
-        for (size_t i = 0; i < count; i++) {
-            if (at >= rows[i].parts.count || rows[i].parts.part[at].kind != kind)
-                return 0;
-            differ = differ || strcmp(part_at(&rows[i], at), part_at(&rows[0], at)) != 0;
-        }
-        if (differ)
-            return at;
-    }
-    return 0;
-}
-
+/* Each row has the title that its way has in the whole trace. */
 static struct row *rows_new(
         struct symbols *symbols, const void *from, size_t stride, size_t offset, size_t count)
 {
@@ -385,14 +403,13 @@ static struct row *rows_new(
     for (size_t i = 0; i < count; i++) {
         uint32_t stack;
         memcpy(&stack, (const char *)from + i * stride + offset, sizeof(stack));
-        rows[i] =
-                (struct row){.parts = parts_of(symbols, stack), .frames = 1, .number = (uint32_t)i};
-    }
-    size_t first = count ? count_wrappers(rows, count) : 0;
-    for (size_t i = 0; i < count; i++) {
-        rows[i].title = vec_text(rows[i].parts.part[first].text);
-        rows[i].used = first + 1;
-        rows[i].told[0] = first;
+        const struct way *way = title_way(symbols, stack);
+        rows[i] = (struct row){.parts = parts_of(symbols, stack), .number = (uint32_t)i};
+        rows[i].title = vec_text(rows[i].parts.part[way->told_count ? way->told[0] : 0].text);
+        rows[i].told[rows[i].frames++] = way->told_count ? way->told[0] : 0;
+        for (unsigned k = 1; k < way->told_count; k++)
+            title_extend(&rows[i], way->told[k]);
+        rows[i].used = way->count;
     }
     return rows;
 }
@@ -431,13 +448,7 @@ char **title_rows(
 char **title_ways(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
-    struct row *told = rows_new(symbols, rows, stride, offset, count);
-
-    for (size_t i = 0; i < count; i++)
-        while (told[i].frames < WAY_PARTS && told[i].used < told[i].parts.count
-                && told[i].parts.part[told[i].used].kind == told[i].parts.part[0].kind)
-            title_extend(&told[i], told[i].used);
-    return rows_end(told, count);
+    return rows_end(rows_new(symbols, rows, stride, offset, count), count);
 }
 
 void title_done(char **titles, size_t count)
@@ -465,13 +476,14 @@ static char *title_word_of(const struct part *part)
 {
     const struct symbols_line *line = part->line;
 
-    if (!line || part->kind > KIND_PROGRAM_NATIVE)
+    if (!line || part->kind > FRAMEKIND_PROGRAM_NATIVE)
         return vec_text("");
     if (line->is_python) {
         const char *dot = strrchr(line->function, '.'); /* in Class.method */
         return vec_text(dot && dot[1] ? dot + 1 : line->function);
     }
-    return has_name(line) ? short_name(line->function) : word_without_name(line);
+    return framekind_has_name(line) ? framekind_short_name(line->function)
+                                    : word_without_name(line);
 }
 
 static char *title_words_of(const struct row *row)

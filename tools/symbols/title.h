@@ -3,23 +3,24 @@
  * title.h - titles for rows about stacks: "Block.attend gpt.py:28".
  *
  * A title is the innermost frame of the program's own code, Python first; never the allocator, the
- * dispatcher, the interpreter, libffi, CUDA or kedge. In this order, the first kind that a stack
- * has:
+ * dispatcher, the interpreter, libffi, CUDA or kedge. A stack without own code has the first of the
+ * kinds in framekind.h that it has.
  *
- *     1  Python of the program          not of a package that was installed, nor of Python itself
- *     2  native code of the program     no framework, interpreter, libffi, CUDA, kedge or libc
- *     3  Python of installed packages   transformers, timm, ...
- *     4  Python of the framework        torch, paddle, jax, ...
- *     5  native code of the framework   its name without arguments; without a name only its library
+ * A stack has the same title in each table and command, since it is told apart from all stacks of
+ * the trace, whether the table has them or not. Own frames are added outward, those alone in which
+ * such stacks differ, so that a title has the line that only one of two places has:
  *
- * Frames of the program that are innermost in all rows of a table are skipped, if each row has
- * another one after them: a shared wrapper distinguishes no row. Rows that would have the same
- * title get more frames, outward and then by the next kinds, until they differ:
+ *     encode m.py:3 < evaluate run.py:41           encode m.py:3 < train run.py:30
  *
- *     empty m.py:3 < norm m.py:9           step train.py:60, at::native::layer_norm_backward_cuda
- *     empty m.py:3 < linear m.py:12        step train.py:60, at::native::embedding_dense_backward
+ * Own frames that are innermost in three of four stacks of the trace are skipped there, if each of
+ * these has another one: a shared wrapper distinguishes nothing. Rows of one table that share their
+ * own frames get frames of the next kinds, until they differ:
  *
- * Does not read files. Threads: none. Memory: vec.h.
+ *     step train.py:60, at::native::layer_norm_backward_cuda
+ *     step train.py:60, at::native::embedding_dense_backward
+ *
+ * Does not read files. Threads: none. Memory: vec.h. What is known of the trace's stacks is kept
+ * with the symbols, and found anew when the trace has more of them.
  */
 #ifndef KEDGE_TOOLS_TITLE_H
 #define KEDGE_TOOLS_TITLE_H
@@ -35,8 +36,8 @@ char **title_rows(
 void title_done(char **titles, size_t count);
 
 /*
- * The same with three frames of the kind each, distinct or not: "Block.attend gpt.py:28 <
- * Block.forward gpt.py:32 < GPT.forward gpt.py:45".
+ * The same without what tells rows of one table apart: stacks with equal titles come the same way
+ * through the program's own code, and by the same line of others' code if it has none of its own.
  */
 char **title_ways(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
@@ -52,8 +53,5 @@ char **title_ways(
  */
 char **title_words(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
-
-/* Whether a Python function is the program's own: of no installed package, nor of Python itself. */
-bool title_is_program(const char *function, const char *file);
 
 #endif

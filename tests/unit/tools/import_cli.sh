@@ -209,6 +209,13 @@ PY
     json "j['live'][0]['stack'][0] == {'function': 'forward', 'file': '/home/me/model.py', 'line': 14, 'module': '', 'python': True}"
     json "'python' not in j['live'][1]['stack'][0] and j['live'][1]['stack'][0]['file'] is None"
     json "any('1 records of the snapshot' in n for n in j['notes']) and any('1.27 KiB' in n for n in j['notes'])"
+    # A stack has the program's frames, and a count of the others.
+    expect 0 "$kedge" report 4.kcap --view live
+    has out "+ 1 frame"
+    hasnt out "at::empty(int)"
+    expect 0 "$kedge" report 4.kcap --view live --native
+    has out "at::empty(int)"
+    hasnt out "+ 1 frame"
     # Of a window nothing is known where a record is missing, wherever it was.
     figures 4.kcap --from step --to step
     json "not j['complete'] and j['allocated_bytes'] is None"

@@ -334,17 +334,45 @@ TEST(ways_and_words_are_of_the_same_frames)
     add(&bench, NATIVE(OWN, OWN_OUTER), NULL, false);
     add(&bench, NATIVE(NAMELESS), NULL, false);
     add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&typed), false);
+    add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&linear, &attend, &block, &typed), false);
     bench.symbols = symbols_new(bench.trace);
-    static const char *const ways[] = {
-            "Block.attend gpt.py:28 < Block.forward gpt.py:33 < step train.py:60",
-            "allocate trainer.c:65 < unused_input trainer.c:89", "libc10_cuda.so.2.6",
-            "<module> <string>:1"};
-    static const char *const words[] = {"attend", "allocate", "", "<module>"};
+    static const char *const ways[] = {"Block.attend gpt.py:28 < step train.py:60",
+            "allocate trainer.c:65", "libc10_cuda.so.2.6", "<module> <string>:1",
+            "Block.attend gpt.py:28 < <module> <string>:1"};
+    static const char *const words[] = {
+            "attend-step", "allocate", "", "<module>", "attend-<module>"};
     char **found = title_ways(bench.symbols, bench.stacks, sizeof(bench.stacks[0]), 0, bench.count);
     for (size_t i = 0; i < bench.count; i++)
         CHECK_STR_EQ(found[i], ways[i]);
     title_done(found, bench.count);
     check_words(&bench, words);
+    bench_end(&bench);
+}
+
+/* The helper of a step and of an evaluation: the caller is in the title, whichever row a table has. */
+TEST(a_title_has_the_line_that_one_of_two_places_has)
+{
+    static const struct trace_pyframe evaluate = {
+            "evaluate", "/home/me/train.py", 41, false, false};
+    static const struct trace_pyframe gpt = {"GPT.forward", "/home/me/gpt.py", 45, false, false};
+    struct bench bench = bench_begin();
+
+    add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&attend, &call_impl, &block, &gpt, &evaluate), false);
+    add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&attend, &call_impl, &block, &gpt, &train), false);
+    add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&gpt, &train), false);
+    bench.count = 1;
+    CHECK_STR_EQ(titles(&bench), "Block.attend gpt.py:28 < evaluate train.py:41\n");
+    symbols_free(bench.symbols);
+    /* A stack that comes later counts, too. */
+    bench.symbols = symbols_new(bench.trace);
+    char **rows = title_rows(bench.symbols, &bench.stacks[2], sizeof(bench.stacks[0]), 0, 1);
+    CHECK_STR_EQ(rows[0], "GPT.forward gpt.py:45");
+    title_done(rows, 1);
+    bench.count = 3;
+    add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&gpt, &evaluate), false);
+    rows = title_rows(bench.symbols, &bench.stacks[2], sizeof(bench.stacks[0]), 0, 1);
+    CHECK_STR_EQ(rows[0], "GPT.forward gpt.py:45 < step train.py:60");
+    title_done(rows, 1);
     bench_end(&bench);
 }
 
