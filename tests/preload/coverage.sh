@@ -15,7 +15,7 @@ record() {
     rm -f "$1".*
     LD_PRELOAD=$2 KEDGE_CAPTURE=$1.kcap "$TEST_BUILD/tests/unit/$3" "$4" >"$1.out" 2>"$1.err" \
         || { cat "$1.out" "$1.err"; fail=1; }
-    "$kedge" report "$1.kcap" | sed -zE 's/\n {10}/ /g' >"$1.txt" && "$kedge" report --json "$1.kcap" >"$1.json" || { echo "$1: report failed"; fail=1; }
+    "$kedge" report --all "$1.kcap" | sed -zE 's/\n {10}/ /g' >"$1.txt" && "$kedge" report --json "$1.kcap" >"$1.json" || { echo "$1: report failed"; fail=1; }
 }
 record plain "$lib" hooks_dlsym_test content_survives_in_neighbours
 record cached "$lib:$TEST_BUILD/tests/preload/libc10_cuda.so" hooks_dlsym_test content_survives_in_neighbours

@@ -147,8 +147,8 @@ def main():
     assert aggregates["libasking.so"]["own_peak_bytes"] == 3 * MIB and aggregates["sources_program"]["own_peak_bytes"] is None
     assert "sums by place" in " ".join(report(capture, "--view", "sources").split())
     # what the depth cuts off is told
-    assert "stacks end at the depth" not in report(capture)
-    text = report(run("cut", KEDGE_STACKS="auto,depth=6"))
+    assert "stacks end at the depth" not in report(capture, "--all")
+    text = report(run("cut", KEDGE_STACKS="auto,depth=6"), "--all")
     assert " stacks end at the depth (KEDGE_STACKS=depth=N looks further)" in text, text
     text = report(run("bare", KEDGE_STACKS="off"), "--view", "sources")
     assert "6 of 6 allocations have no stack (KEDGE_STACKS=off)" in text and "(no stack)" in text, text

@@ -8,10 +8,12 @@
 #include "tools/output/pager.h"
 #include "tools/page/page.h"
 
+#define REPORT_SCREEN_ROWS 7u /* without --top */
+
 struct fields {
     const char *from, *to, *by, *sort, *filter, *view, *steps, *html;
     uint64_t top;
-    bool native, json;
+    bool all, native, json;
 };
 
 static const struct args_option options[] = {
@@ -30,6 +32,7 @@ static const struct args_option options[] = {
                 "of --view steps and --html: stated or detected (default: stated, else detected)",
                 CMD_TEXT(steps)},
         {"top", "N", "how many stacks and hints to list (default 10)", CMD_UINT(top)},
+        {"all", NULL, "the whole report instead of its first screen", CMD_FLAG(all)},
         {"native", NULL, "stacks with all frames, the framework's and native ones too",
                 CMD_FLAG(native)},
         {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
@@ -40,6 +43,10 @@ static const struct args_option options[] = {
 static int find_view(const struct fields *fields, enum view *ret_view)
 {
     *ret_view = VIEW_ALL;
+    if (fields->all && fields->view) {
+        (void)fputs("kedge report: --all is the whole report: not with --view\n", stderr);
+        return CMD_BAD;
+    }
     if (!fields->view)
         return CMD_DONE;
     *ret_view = report_view_named(fields->view);
@@ -173,6 +180,8 @@ static int report_command(const void *parsed, char **words)
             .to = fields->to,
             .path = words[0],
             .is_native = fields->native,
+            .is_whole = fields->all || fields->by || fields->view,
+            .rows = fields->top ? (size_t)fields->top : REPORT_SCREEN_ROWS,
             .top = fields->top ? fields->top : 10};
     int r = find_view(fields, &report.view);
 

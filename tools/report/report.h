@@ -74,6 +74,8 @@ struct report {
     const char *path; /* path of the capture, as given */
     bool partial;     /* the figures of the window miss lost events */
     bool is_native;   /* printed stacks have all frames */
+    bool is_whole;    /* text without a view is the whole report, not one screen */
+    size_t rows;      /* lines of the peak on that screen */
 };
 
 /*
@@ -173,6 +175,9 @@ void report_live_json(
 /* The reasons of failed allocations (report_oom.c). */
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
+
+/* How often memory ran out: the record may have fewer of them. */
+uint64_t report_oom_times(const struct load *load);
 
 /* Whether the events contain the blocks that lived when the allocation failed. */
 bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
@@ -289,11 +294,34 @@ const char *report_view_nearest(const char *name);
 /* Prints a line for each view about the question that it answers. */
 void report_views_explain(void);
 
-/* Prints the views outside the whole report that have data, with their commands. */
+/* Prints the views that are not printed and have data, with their commands. */
 void report_views_print(const struct report *report);
 
 /* "SOT_CALL_0 (2)" as the last cell of a row, in the form of render_label. */
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
+
+/* What a line of the program held at the peak: all stacks of one title (title_ways). */
+struct report_line {
+    char *title;
+    uint32_t stack; /* of the first */
+    uint64_t bytes, blocks;
+};
+
+struct report_lines {
+    struct report_line *list; /* most bytes first */
+    size_t count;
+    uint64_t peak; /* bytes of all of them; UINT64_MAX: not known */
+    int device;    /* if the peak is one device's, else -1 */
+};
+
+/*
+ * The first screen of a report (report_screen.c). report_lines_done frees the lines. The answer is
+ * the largest of them, with its growth if report->stated has it, and the request that failed.
+ */
+struct report_lines report_lines_find(const struct report *report);
+void report_lines_done(struct report_lines *lines);
+void report_answer_print(const struct report *report, const struct report_lines *lines);
+void report_lines_print(const struct report *report, const struct report_lines *lines);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);

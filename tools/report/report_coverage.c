@@ -101,9 +101,10 @@ void report_coverage_print(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
 
-    if (capture->coverage_count)
+    if (report->is_whole && capture->coverage_count)
         print_hooks(report);
-    print_unhooked(report);
+    if (report->is_whole)
+        print_unhooked(report);
     if (capture->unseen.count)
         report_field(report, report->ink.yellow, "unseen",
                 "%" PRIu64

@@ -269,7 +269,7 @@ static void report_oom_print_table(const struct load *load)
 }
 
 /* An imported record has no count, and a capture may have lost some. */
-static uint64_t report_oom_times(const struct load *load)
+uint64_t report_oom_times(const struct load *load)
 {
     return load->capture->oom_count > load->oom_count ? load->capture->oom_count : load->oom_count;
 }

@@ -147,6 +147,49 @@ static void report_text_print_note(void *context, const char *word, const char *
     report_field(report, is_damage ? report->ink.red : report->ink.yellow, word, "%s", text);
 }
 
+#define NOTES_SHOWN 3 /* on one screen */
+
+/* Damage, losses and warnings come before notes. */
+struct short_note {
+    unsigned rank, number;
+    char *word, *text;
+};
+
+struct short_notes {
+    struct short_note *list;
+    size_t count, room;
+};
+
+static const struct vec_key graver_first[] = {
+        VEC_UP(struct short_note, rank), VEC_UP(struct short_note, number)};
+
+static void keep_note(void *context, const char *word, const char *text)
+{
+    struct short_notes *notes = context;
+    unsigned number = (unsigned)notes->count;
+
+    VEC_PUSH(notes->list, notes->count, notes->room) =
+            (struct short_note){strcmp(word, "note") == 0, number, vec_text(word), vec_text(text)};
+}
+
+static void print_gravest_notes(const struct report *report)
+{
+    struct short_notes notes = {0};
+
+    report_notes_tell(report, keep_note, &notes);
+    VEC_SORT_BY(notes.list, notes.count, graver_first);
+    for (size_t i = 0; i < notes.count; i++) {
+        if (i < NOTES_SHOWN)
+            report_text_print_note(&report, notes.list[i].word, notes.list[i].text);
+        free(notes.list[i].word);
+        free(notes.list[i].text);
+    }
+    if (notes.count > NOTES_SHOWN)
+        report_field(report, report->ink.yellow, "note", "%zu more of these (--all)",
+                notes.count - NOTES_SHOWN);
+    free(notes.list);
+}
+
 /* A capture that lost its names has no settings either. */
 static const char *report_text_known(const char *setting)
 {
@@ -341,6 +384,33 @@ static void print_hints(const struct report *report)
     }
 }
 
+/* "Hints: 6 live; released 751 blocks, 3.71 GiB", and whether anything is wrong with them. */
+static void print_hints_in_short(const struct report *report)
+{
+    const struct load *load = &report->load;
+    struct trace_sum released = {0};
+    struct trace_sum would = {0};
+    uint64_t touched = 0;
+    uint64_t wrong = 0;
+
+    for (size_t i = 0; i < load->hint_count; i++) {
+        const struct load_hint *hint = &load->hints[i];
+
+        trace_sum_join(&released, load_released(load, hint));
+        trace_sum_join(&would, load_would(load, hint));
+        touched += load_touches(hint) != 0 || hint->sums[FORMAT_HINT_LATE_WRITE].count != 0;
+        wrong += hint->drift != 0;
+    }
+    if (load->hint_count == 0)
+        return;
+    printf("\nHints: %zu in %s; released %s, would save %s\n", load->hint_count,
+            hintwords_mode(report->load.capture->hints_mode), render_bytes(released.bytes).text,
+            render_bytes(would.bytes).text);
+    if (touched + wrong)
+        printf("  %s%" PRIu64 " used after the release was due, %" PRIu64 " with drift%s\n",
+                report->ink.red, touched, wrong, report->ink.off);
+}
+
 static void print_libraries(const struct report *report)
 {
     size_t count;
@@ -421,6 +491,32 @@ static void print_held(const struct report *report, enum view view)
         report_live_print(report, VIEW_LIVE);
 }
 
+/* What a reader needs first, with the commands for the rest. */
+static void print_screen(const struct report *report)
+{
+    const struct read_capture *capture = report->load.capture;
+    struct report_lines lines = report_lines_find(report);
+    char *end = report_end_text(capture);
+
+    report_answer_print(report, &lines);
+    if (load_is_imported(capture))
+        print_import(capture);
+    else
+        print_program(capture);
+    print_field("ended", end);
+    report_coverage_print(report);
+    print_gravest_notes(report);
+    putchar('\n');
+    figures_print(stdout, &report->figures);
+    print_peaks(report);
+    report_timeline_print(report);
+    print_hints_in_short(report);
+    report_lines_print(report, &lines);
+    report_views_print(report);
+    report_lines_done(&lines);
+    free(end);
+}
+
 void report_text_print(const struct report *report)
 {
     struct report inked = *report;
@@ -428,8 +524,15 @@ void report_text_print(const struct report *report)
 
     inked.ink = render_ink(stdout);
     report = &inked;
-    if (view == VIEW_ALL) {
+    if (view == VIEW_ALL)
         report_stated_find(&inked);
+    if (view == VIEW_ALL && !report->is_whole) {
+        print_screen(report);
+        figures_print_trouble(stdout, report->symbols);
+        stepview_done(&inked.stated);
+        return;
+    }
+    if (view == VIEW_ALL) {
         print_header(report);
         figures_print(stdout, &report->figures);
         print_peaks(report);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/base/args.h"
 #include "tools/report/report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tools/base/args.h"
+#include "tools/base/vec.h"
 
 static const struct {
     const char *name, *question;
@@ -91,11 +93,16 @@ static void report_views_print_word(const char *before, const char *text)
     free(word);
 }
 
-static void print_command(const struct report *report, enum view view)
+static void report_views_print_start(const struct report *report)
 {
     report_views_print_word("  kedge report ", report->path);
     report_views_print_word(" --from ", report->from);
     report_views_print_word(" --to ", report->to);
+}
+
+static void print_command(const struct report *report, enum view view)
+{
+    report_views_print_start(report);
     printf(" --view %-10s ", views[view].name);
 }
 
@@ -109,6 +116,32 @@ static void print_view(const struct report *report, enum view view, uint64_t cou
     printf("%" PRIu64 " %s%s%s\n", count, noun, render_s(count), more);
 }
 
+/* Steps that were stated, and what grows; else the view looks for steps. */
+static void print_steps_view(const struct report *report)
+{
+    size_t growers = report->stated.grower_count;
+    char *more = growers ? vec_format("; %zu call site%s grow%s", growers, render_s(growers),
+                         growers == 1 ? "s" : "")
+                         : vec_text("");
+
+    if (report->stated.origin == STEPVIEW_STATED && report->stated.row_count) {
+        print_view(report, VIEW_STEPS, report->stated.row_count, "step", more);
+    } else if (!report_lacks_events(report)) {
+        print_command(report, VIEW_STEPS);
+        puts("looks for steps");
+    }
+    free(more);
+}
+
+/* Views that the whole report has, and the first screen has not. */
+static void print_not_whole(const struct report *report)
+{
+    if (report->load.capture->oom_count)
+        print_view(report, VIEW_OOM, report->load.capture->oom_count, "failed request",
+                ", and what was there");
+    print_view(report, VIEW_HINTS, report->load.hint_count, "hint", "");
+}
+
 void report_views_print(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
@@ -116,20 +149,22 @@ void report_views_print(const struct report *report)
 
     if (allocated == 0)
         return;
-    printf("\n%sMore:%s\n", report->ink.bold, report->ink.off);
-    if (capture->oom_count > 1)
+    printf("\n%s%s:%s\n", report->ink.bold, report->is_whole ? "More" : "Next", report->ink.off);
+    if (!report->is_whole)
+        print_not_whole(report);
+    else if (capture->oom_count > 1)
         print_view(report, VIEW_OOM, capture->oom_count, "failed request", "");
-    print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");
-    if (report->stated.origin == STEPVIEW_STATED && report->stated.row_count) {
-        print_view(report, VIEW_STEPS, report->stated.row_count, "step", "");
-    } else if (!report_lacks_events(report)) {
-        print_command(report, VIEW_STEPS);
-        puts("looks for steps");
-    }
+    print_steps_view(report);
     print_view(report, VIEW_EVICTION, capture->evict_count, "step", " of eviction");
     print_view(report, VIEW_LEAKS, count_places(report, true), "place", " with memory left");
-    print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
-    print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");
     if (capture->unseen.is_on)
         print_view(report, VIEW_PATTERNS, allocated, "block", " by patterns of use");
+    if (!report->is_whole) {
+        report_views_print_start(report);
+        puts(" --all             all else: stacks, libraries, device");
+        return;
+    }
+    print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");
+    print_view(report, VIEW_SOURCES, allocated, "request", " by library and kind");
+    print_view(report, VIEW_TEMPORARY, count_places(report, false), "place", " of brief blocks");
 }

@@ -115,7 +115,7 @@ class Row:
         place = f"{case.script}:{line_of(case.script, case.culprit)}"
 
         # one command each finds it
-        report = self.command("kedge", "report", "bad.kcap").stdout
+        report = self.command("kedge", "report", "bad.kcap", "--all").stdout
         grown = " ".join(report.partition("\nGrows\n")[2].split("\n")[:2]) # its title may stand below
         if place not in grown:
             wrong.append(f"report: what grows most is not at {place}: {grown or 'nothing grows'!r}")

@@ -14,7 +14,7 @@ form() { "$make" "$1" "$1.kcap"; }
 case "$1" in
 report)
     form good; form bad
-    expect 0 "$kedge" report bad.kcap --from SOT_CALL_0 --to SOT_CALL_18
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_0 --to SOT_CALL_18 --all
     # 19 anchors: inputs 2, 3, 4 MiB in turn (56), 16 + 8 + 1 MiB each, and 4 KiB pairs.
     has out "Remaining memory: 227.00 MiB"
     has out "Allocated memory: 531.07 MiB"
@@ -130,10 +130,50 @@ mapped)
         json "j['sync_mapped_peak_reserved_bytes'] is None"
     done
     ;;
+screen)
+    # Without options: one screen, that begins with the largest holder; --all has the rest.
+    form bad; form oom || true; form agg; form shadow
+    one_screen() { # capture, and its first line
+        expect 0 "$kedge" report $1.kcap
+        [ "$(wc -l <out)" -le 42 ] || { cat out >&2; fail "$1: $(wc -l <out) lines"; }
+        ! awk 'length > 80' out | grep -vE '^(program|  live|  reserved) ' | grep . || fail "$1: wider than a screen"
+        head -2 out | paste -sd' ' | grep -qE "$2" || { cat out >&2; fail "$1: not its first line"; }
+    }
+    one_screen bad '^unused_output capture_maker.c:[0-9]+ holds 56 % of the peak: 160.00 MiB of 287.00 MiB; 8.00 MiB more with each step$'
+    for words in "Remaining memory: 271.00 MiB" "Freed count: 40" "peak 287.00 MiB in SOT_CALL_19" "  reserved " \
+        "At the peak, by line" "   160.00 MiB   56 %      20 blocks  unused_output capture_maker.c:" \
+        "  kedge report bad.kcap --view leaks" "  kedge report bad.kcap --all"; do has out "$words"; done
+    for words in coverage "By library" "Live at the end" "_start"; do hasnt out "$words"; done
+    # The rows add up to the peak, and --top has as many as it says.
+    sum() { sed -n '/^At the peak/,/^$/p' out | awk '/MiB/ {sum += $1} END {print sum}'; }
+    [ "$(sum)" = 287 ] || fail "the rows are $(sum) MiB"
+    expect 0 "$kedge" report bad.kcap --top 2
+    [ "$(sum)" = 287 ] && [ "$(sed -n '/^At the peak/,/^$/p' out | grep -c MiB)" = 3 ] || fail "--top 2: $(sum) MiB"
+    has out "68.00 MiB   24 %      22 blocks  3 other lines"
+    # What failed stands below who held most; what hints did is one line; without events the places tell it.
+    one_screen oom '^unused_output capture_maker.c:[0-9]+ holds '
+    sed -n 3p out | grep -qxF "out of memory: 64.00 MiB asked for by cuMemAllocAsync in SOT_CALL_15" || fail "$(head -3 out)"
+    has out "  kedge report oom.kcap --view oom "
+    one_screen agg '^unused_output capture_maker.c:[0-9]+ holds 56 % of the peak: 160.00 MiB of 287.00 MiB$'
+    has out "At the peak of device 0, by line"
+    one_screen shadow 'holds'
+    has out "Hints: 2 in shadow; released 0.00 B, would save 139.00 MiB"
+    has out "  kedge report shadow.kcap --view hints "
+    # A window has its own; what is not known is not told.
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_3 --to SOT_CALL_3
+    head -2 out | paste -sd' ' | grep -q "^other_tensor .* of the window's peak: 16.00 MiB of " || fail "$(head -2 out)"
+    expect 0 "$kedge" report agg.kcap --from SOT_CALL_3
+    has out "not known: events are missing"
+    # --all has what every view says.
+    expect 0 "$kedge" report bad.kcap --all
+    for words in coverage "By library" "Live at the end, by stack" "Live at the maximum, by stack"; do has out "$words"; done
+    expect 2 "$kedge" report bad.kcap --all --view live
+    has err "--all is the whole report: not with --view"
+    ;;
 first)
     # What a whole run is asked first: who made the peak, what is left, and which view says more.
     form bad; form oom || true
-    expect 0 "$kedge" report bad.kcap
+    expect 0 "$kedge" report bad.kcap --all
     order() { # the lines that begin so come in this order
         local at=0 found
         for words in "$@"; do
@@ -145,7 +185,7 @@ first)
     order "Peak live:" "  live     " "  reserved " "peak 287.00 MiB in SOT_CALL_19" "Live at the maximum, by stack" "Live at the end, by stack" "More:"
     # Two lines of one scale and as wide as the terminal; the mark stands below a column that is as high as any.
     for locale in C C.UTF-8; do
-        LC_ALL=$locale "$kedge" report bad.kcap >out
+        LC_ALL=$locale "$kedge" report bad.kcap --all >out
         python3 - $locale <<'PY' || fail "the lines over time are wrong ($locale): $(grep -A2 '^  live  ' out)"
 import sys
 heights = " .:-=+*#@" if sys.argv[1] == "C" else " ▁▂▃▄▅▆▇█"
@@ -165,14 +205,14 @@ PY
     done
     # A shell takes the commands as they stand, whatever the names of files and anchors are.
     cp bad.kcap "it's a copy.kcap"
-    expect 0 "$kedge" report "it's a copy.kcap" --from SOT_CALL_0
+    expect 0 "$kedge" report "it's a copy.kcap" --from SOT_CALL_0 --all
     sed -nE "s/^  (kedge report .* --from SOT_CALL_0 --view sources) .*/\1/p" out >command
     [ -s command ] || fail "no such command: $(sed -n '/^More:/,$p' out)"
     (kedge() { "$kedge" "$@"; } && . ./command) >out 2>err || fail "not for a shell: $(cat command err)"
     has out "Who asked for memory"
     # What has nothing to tell is not named.
     for view in patterns hints oom; do ! grep -q -- "--view $view" more || fail "named: $view"; done
-    expect 0 "$kedge" report oom.kcap
+    expect 0 "$kedge" report oom.kcap --all
     order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
     expect 0 "$kedge" report --help
     for view in live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction; do
@@ -349,7 +389,7 @@ hints)
     json "j['hinted_freed_count'] == 0 and j['max_with_hints_bytes'] == j['max_bytes']"
     json "j['would_freed_count'] == 29 and j['would_freed_bytes'] == (56 + 80)<<20"
     json "j['remaining_would_bytes'] == (19 + 9*8)<<20"
-    expect 0 "$kedge" report shadow.kcap
+    expect 0 "$kedge" report shadow.kcap --all
     has out "hints would make it"
     expect 0 "$kedge" report live.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
     cp out live.json
@@ -358,14 +398,14 @@ hints)
     expect 0 "$kedge" report good.kcap --from SOT_CALL_0 --to SOT_CALL_18 --json
     json "json.load(open('live.json'))['remaining_with_hints_bytes'] == j['remaining_bytes']"
     json "json.load(open('live.json'))['freed_with_hints_count'] == j['freed_count'] + 19"
-    expect 0 "$kedge" report touched.kcap
+    expect 0 "$kedge" report touched.kcap --all
     has out "hint input: a call that touches a released range was stopped"
     has out "late_kernel"
     has out "unused_input"
     expect 0 "$kedge" report touched.kcap --json
     json "j['hints'][0]['violations'] == 1 and any(f['function'] == 'late_kernel' for f in j['hints'][0]['used_by'])"
     form poison
-    expect 0 "$kedge" report poison.kcap
+    expect 0 "$kedge" report poison.kcap --all
     has out "hint input: 1 block was written after the release was due"
     has out "first changed byte 4096 of 3.00 MiB allocated by:"
     has out "hint input: 1 of 20 blocks were not checked for late writes"
@@ -376,12 +416,12 @@ hints)
     json "j['hints'][1]['late_writes'] == 0 and 'first_changed_byte' not in j['hints'][1]"
     # What held blocks waited for never came, which only a whole log of a run that ended by itself says.
     form held; form held-killed || true; form held-ring
-    expect 0 "$kedge" report held.kcap
+    expect 0 "$kedge" report held.kcap --all
     has out "hint input held 3 blocks, 66.00 MiB, after the free; 2 of them, 2.00 MiB, to the end: what they waited for never came"
-    expect 0 "$kedge" report held-killed.kcap
+    expect 0 "$kedge" report held-killed.kcap --all
     has out "hint input held 3 blocks, 66.00 MiB, after the free; 2 of them, 2.00 MiB, to the end"
     hasnt out "never came"
-    expect 0 "$kedge" report held-ring.kcap
+    expect 0 "$kedge" report held-ring.kcap --all
     has out "older events overwritten"
     grep -qxF "  hint input held 2 blocks, 2.00 MiB, after the free" out || fail "of a ring that has lost a block's free: $(grep held out)"
     # No block lived through what this ring has lost: it lacks events all the same, and says so where that matters.
@@ -398,13 +438,13 @@ hints)
     ;;
 endings)
     form oom || true; form killed || true; form elsewhere || true
-    expect 0 "$kedge" report elsewhere.kcap
+    expect 0 "$kedge" report elsewhere.kcap --all
     has out "  of it, for the other API 200.00 MiB"
     has out "240.00 MiB were free in the pool, but 200.00 MiB of it beside memory of the other API"
     hasnt out "fragmentation"
     expect 0 "$kedge" report elsewhere.kcap --json
     json "j['ooms'][0]['pool_free_elsewhere_bytes'] == 200<<20"
-    expect 0 "$kedge" report oom.kcap
+    expect 0 "$kedge" report oom.kcap --all
     has out "Out of memory"
     has out "requested                64.00 MiB by cuMemAllocAsync on device 0"
     has out "free on the device       3.00 MiB of 80.00 GiB"
@@ -432,7 +472,7 @@ endings)
     json "j['program']['clean'] is False and j['ooms'] == []"
     # 32 outside; 15 whole anchors (45 of inputs, 15 * 9) and the 16th with 2 + 8 + 1
     json "j['remaining_bytes'] == (32 + 45 + 15*9 + 2 + 9)<<20"
-    expect 0 "$kedge" report killed.kcap
+    expect 0 "$kedge" report killed.kcap --all
     has out "still running, or killed"
     ;;
 escapes)
@@ -513,7 +553,7 @@ TXT
     ;;
 eviction)
     form evict; form evict-shadow; form evict-lru; form bad
-    section() { expect 0 "$kedge" report "$@"; sed -nE '/^Eviction$/,/^$/{s/capture_maker.c:.*/FILE/;/^$/!p}' out >section; }
+    section() { expect 0 "$kedge" report "$@" $([[ $* = *--view* ]] || echo --all); sed -nE '/^Eviction$/,/^$/{s/capture_maker.c:.*/FILE/;/^$/!p}' out >section; }
     # The median is a step that there was. What had not ended is in the sums, and is no steady step.
     section evict.kcap
     cat >want <<'TXT'
@@ -557,7 +597,7 @@ TXT
     has section "on device 0: no step has ended"
     has section "  cap 256.00 MiB; the most that was in at once: 256.00 MiB"
     has section "all            384.00 MiB  128.00 MiB      0.00 B                 3    40.000"
-    expect 0 "$kedge" report bad.kcap
+    expect 0 "$kedge" report bad.kcap --all
     hasnt out viction
     expect 0 "$kedge" report bad.kcap --view eviction
     has out "no block was evicted, or was to be, in this run"
