@@ -161,7 +161,7 @@ screen)
     has out "  kedge report shadow.kcap --view hints "
     # A window has its own; what is not known is not told.
     expect 0 "$kedge" report bad.kcap --from SOT_CALL_3 --to SOT_CALL_3
-    head -2 out | paste -sd' ' | grep -q "^other_tensor .* of the window's peak: 16.00 MiB of " || fail "$(head -2 out)"
+    head -2 out | paste -sd' ' | grep -q "^other_tensor .* of the window's peak: 16.00 MiB of" || fail "$(head -2 out)"
     expect 0 "$kedge" report agg.kcap --from SOT_CALL_3
     has out "not known: events are missing"
     # --all has what every view says.
