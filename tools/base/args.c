@@ -126,6 +126,7 @@ static enum args_result store(const struct args_spec *spec, const struct args_op
         *(bool *)(void *)field = true;
         return ARGS_OK;
     case ARGS_TEXT:
+    case ARGS_PAIR: /* the first of them */
     case ARGS_OUTPUT:
         *(const char **)(void *)field = value;
         return ARGS_OK;
@@ -163,13 +164,17 @@ static enum args_result parse_option(
         }
         return store(spec, option, NULL, fields);
     }
-    if (equals)
+    if (equals && option->kind != ARGS_PAIR)
         return store(spec, option, equals + 1, fields);
-    if (*io_index + 1 >= argc) {
+    if (equals || *io_index + 1 + (option->kind == ARGS_PAIR) >= argc) {
         (void)fprintf(stderr, "%s: %s needs a value: %s\n", spec->command, word, option->value);
         return ARGS_BAD;
     }
-    return store(spec, option, argv[++*io_index], fields);
+    if (option->kind == ARGS_PAIR)
+        ((const char **)(void *)((char *)fields + option->offset))[1] = argv[*io_index + 2];
+    enum args_result r = store(spec, option, argv[++*io_index], fields);
+    *io_index += option->kind == ARGS_PAIR;
+    return r;
 }
 
 enum args_result args_parse(const struct args_spec *spec, int argc, char **argv, void *fields,

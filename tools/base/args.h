@@ -23,6 +23,7 @@
 enum args_kind {
     ARGS_FLAG,   /* bool */
     ARGS_TEXT,   /* const char * */
+    ARGS_PAIR,   /* const char *[2]: two words, never after '=' */
     ARGS_OUTPUT, /* the same: a file that is written */
     ARGS_UINT,   /* uint64_t */
     ARGS_SIZE,   /* uint64_t, in the form of config_size */

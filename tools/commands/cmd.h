@@ -48,6 +48,7 @@ const struct args_option *cmd_option(const struct cmd *cmd, size_t i);
 /* The end of an option's row: its kind, and its field in the command's `struct fields`. */
 #define CMD_FLAG(field_)   ARGS_FLAG, offsetof(struct fields, field_)
 #define CMD_TEXT(field_)   ARGS_TEXT, offsetof(struct fields, field_)
+#define CMD_PAIR(field_)   ARGS_PAIR, offsetof(struct fields, field_)
 #define CMD_OUTPUT(field_) ARGS_OUTPUT, offsetof(struct fields, field_)
 #define CMD_UINT(field_)   ARGS_UINT, offsetof(struct fields, field_)
 #define CMD_SIZE(field_)   ARGS_SIZE, offsetof(struct fields, field_)

@@ -2,6 +2,7 @@
 #include "tools/commands/cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 
 struct fields {
     const char *from, *to, *by, *sort, *filter, *view, *steps, *html;
+    const char *between[2];
+    const char *step;
     uint64_t top;
     bool all, native, json;
 };
@@ -19,6 +22,10 @@ struct fields {
 static const struct args_option options[] = {
         {"from", "ANCHOR", "begin at the first enter of ANCHOR", CMD_TEXT(from)},
         {"to", "ANCHOR", "end after the last exit of ANCHOR", CMD_TEXT(to)},
+        {"step", "N", "only step N, as --view steps counts them", CMD_TEXT(step)},
+        {"between", "A B",
+                "what was made from A's first enter to B's last exit, and is live at the end",
+                CMD_PAIR(between)},
         {"by", "WHAT",
                 "rows by stack, site, library, class, anchor or device (views live, hwm, leaks, "
                 "temporary); --by anchor alone: the figures of each anchor",
@@ -71,6 +78,39 @@ static int cmd_report_find_steps(const struct fields *fields, enum stepview_choi
     return which < 0 ? CMD_BAD : CMD_DONE;
 }
 
+/* 0: none was asked for, or it is no number. */
+static uint64_t step_number(const struct fields *fields)
+{
+    bool is_number = fields->step && strspn(fields->step, "0123456789") == strlen(fields->step)
+            && strlen(fields->step) < 10;
+
+    return is_number ? strtoull(fields->step, NULL, 10) : 0;
+}
+
+/* --step and --between say where the window begins. */
+static int check_beginning(const struct fields *fields, enum view *io_view)
+{
+    if (fields->step && (fields->from || fields->to || fields->between[0])) {
+        (void)fputs(
+                "kedge report: --step is a window: not with --from, --to or --between\n", stderr);
+        return CMD_BAD;
+    }
+    if (fields->step && step_number(fields) == 0) {
+        (void)fprintf(stderr, "kedge report: --step %s: a number, from 1\n", fields->step);
+        return CMD_BAD;
+    }
+    if (!fields->between[0])
+        return CMD_DONE;
+    if (fields->from || fields->html || fields->all || (fields->view && *io_view != VIEW_LIVE)) {
+        (void)fputs("kedge report: --between is a list of what is live: not with --from, --html, "
+                    "--all or another view than live\n",
+                stderr);
+        return CMD_BAD;
+    }
+    *io_view = VIEW_LIVE;
+    return CMD_DONE;
+}
+
 /* Checks --html: a page has all views and is not JSON. */
 static int check_html(const struct fields *fields)
 {
@@ -90,7 +130,8 @@ static int check_html(const struct fields *fields)
 /* Writes a csv: it has the allocations only. */
 static int report_csv(struct report *report, const char *path, const struct fields *fields)
 {
-    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by || fields->html) {
+    if (report->view != VIEW_STEPS || fields->from || fields->to || fields->by || fields->html
+            || fields->step) {
         (void)fprintf(stderr, "kedge report: %s: of a csv there is --view steps only\n", path);
         return CMD_BAD;
     }
@@ -113,9 +154,10 @@ static int check_window(const struct fields *fields, enum view view)
 {
     bool is_whole = view == VIEW_LEAKS || view == VIEW_TEMPORARY || view == VIEW_EVICTION;
 
-    if (!is_whole || !(fields->from || fields->to))
+    if (!is_whole || !(fields->from || fields->to || fields->step))
         return CMD_DONE;
-    (void)fprintf(stderr, "kedge report: --view %s is of the whole run: not with --from or --to\n",
+    (void)fprintf(stderr,
+            "kedge report: --view %s is of the whole run: not with --from, --to or --step\n",
             fields->view);
     return CMD_BAD;
 }
@@ -190,6 +232,8 @@ static int report_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = check_html(fields);
     if (r == CMD_DONE)
+        r = check_beginning(fields, &report.view);
+    if (r == CMD_DONE)
         r = report_select_find(
                 &report, report_view_fields(report.view), fields->by, fields->sort, fields->filter);
     if (r != CMD_DONE)
@@ -201,11 +245,12 @@ static int report_command(const void *parsed, char **words)
         return r;
     r = check_window(fields, report.view);
     if (r == CMD_DONE)
-        r = figures_window(&report.load, fields->from, fields->to, &report.window);
+        r = report_window_find(&report, step_number(fields), fields->between);
     if (r == CMD_DONE)
         r = check_groups(&report);
     if (r == CMD_DONE)
         r = print_report(&report, fields);
+    free(report.step_name);
     load_close(&report.load);
     return r;
 }

@@ -13,6 +13,8 @@
 #include "tools/symbols/stackfold.h"
 #include "tools/symbols/title.h"
 
+#define FIGURES_ANCHORS_TOLD 6
+
 /* By whole paths and by their last parts, as in --from and --to. */
 const char *figures_nearest_anchor(const struct trace *trace, const char *name)
 {
@@ -57,6 +59,20 @@ static bool figures_tell_instances(const struct trace *trace, const char *name)
     return count > 0;
 }
 
+/* " (the anchors are step, step/forward, ...)" */
+static void figures_tell_anchors(const struct trace *trace)
+{
+    struct vec_texts names = {0};
+
+    for (size_t i = 1; i < trace->anchor_count && names.count <= FIGURES_ANCHORS_TOLD; i++)
+        (void)vec_add_once(&names, vec_text(trace->anchors[i].path));
+    for (size_t i = 0; i < names.count; i++)
+        render_print(stderr, "%s%s", i == 0 ? " (the anchors are " : ", ",
+                i < FIGURES_ANCHORS_TOLD ? names.at[i] : "...");
+    (void)fputs(names.count ? ")" : " (the capture has no anchors at all)", stderr);
+    vec_free_texts(&names);
+}
+
 int figures_window(
         const struct load *load, const char *from, const char *to, struct model_window *ret_window)
 {
@@ -76,8 +92,9 @@ int figures_window(
             (void)fputs(" (did you mean ", stderr);
             render_text(stderr, near);
             (void)fputs("?)", stderr);
-        } else if (load->trace->anchor_count <= 1)
-            (void)fputs(" (the capture has no anchors at all)", stderr);
+        } else {
+            figures_tell_anchors(load->trace);
+        }
         (void)fputc('\n', stderr);
     } else {
         (void)fprintf(stderr, "kedge: %s: '%s' ends before '%s' begins\n", load->path, to, from);

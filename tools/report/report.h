@@ -57,6 +57,9 @@ enum report_by {
 
 struct report {
     const char *from, *to;
+    const char *made_to;  /* --between FROM MADE_TO: blocks of this stretch alone; NULL = all */
+    uint32_t made_behind; /* the first event after it */
+    char *step_name;      /* from and to of --step; the caller frees it */
     enum report_by by;
     const char *sort, *filter_text; /* a column of the view's table; NULL = none */
     struct rowpick_filter *filter;  /* made from filter_text; NULL = all rows are shown */
@@ -278,6 +281,20 @@ bool report_has_sums(const struct report *report);
 
 /* Event index: the blocks live there are those at the window's maximum, by the recorded events. */
 uint32_t report_peak(const struct report *report);
+
+/*
+ * Finds the window from `from` and `to`, or of a step by the number that --view steps gives it (0:
+ * none), or from between[0] on (--between; between[0] NULL: none). Names may be steps, too: "step:4"
+ * where no anchor is called step (report_window.c). 0, or an exit code after one line on stderr.
+ */
+int report_window_find(struct report *report, uint64_t step, const char *const between[2]);
+
+/* Whether a block was made in the stretch of --between; without the option: in the window. */
+bool report_is_made(const struct report *report, const struct trace_block *block);
+
+/* How much was made in that stretch, and is still there at its end, and at the window's. */
+void report_between_print(const struct report *report);
+void report_between_json(struct json *json, const struct report *report);
 
 /* The value of a setting in the run, "" = none. */
 const char *report_setting(const struct read_capture *capture, const char *name);

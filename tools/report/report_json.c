@@ -248,6 +248,8 @@ void report_json(struct json *json, const struct report *report)
     json_text(json, "from", report->from);
     json_text(json, "to", report->to);
     json_end(json, '}');
+    if (report->made_to)
+        report_between_json(json, report);
     report_json_figures_of(json, report);
     report_json_hints(json, report);
     report_evict_json(json, report);

@@ -64,7 +64,7 @@ static struct rows report_live_collect(const struct report *report, enum view of
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
 
-        if (block->born >= report->window.first && block->born < at && block->died >= at)
+        if (report_is_made(report, block) && block->born < at && block->died >= at)
             report_live_add_block(report, of, block, &index, &rows);
     }
     keytable_done(&index);

@@ -42,7 +42,7 @@ static void report_steps_print_row(
     uint64_t change = grew ? row->live_end - row->live_begin : row->live_begin - row->live_end;
 
     if (report_steps_is_wide()) {
-        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number,
+        printf("%6zu %10" PRIu64 " %10" PRIu64 " %10.3f %10.3f %11s", number + 1,
                 events[row->first].seq, events[row->behind - 1].seq,
                 report_steps_ms_of(report, &events[row->first]),
                 report_steps_ms_of(report, &events[row->behind - 1]),
@@ -52,7 +52,7 @@ static void report_steps_print_row(
                 render_bytes(row->peak).text, render_bytes(row->allocated).text,
                 row->allocated_count, render_bytes(row->freed).text, row->freed_count);
     } else {
-        printf("%6zu %11s %c%11s %11s %11s %7" PRIu64 "  ", number,
+        printf("%6zu %11s %c%11s %11s %11s %7" PRIu64 "  ", number + 1,
                 render_bytes(row->live_end).text, grew ? '+' : '-', render_bytes(change).text,
                 render_bytes(row->peak).text, render_bytes(row->allocated).text,
                 row->allocated_count);

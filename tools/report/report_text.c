@@ -541,6 +541,8 @@ void report_text_print(const struct report *report)
     if (report->filter_text)
         report_field(report, "", "filter", "only rows with '%s' in a name or in their stack",
                 report->filter_text);
+    if (report->made_to)
+        report_between_print(report);
     print_held(report, view);
     if (view == VIEW_LEAKS)
         report_leaks_print(report);

@@ -16,18 +16,21 @@ struct model_window model_whole(const struct trace *trace)
 size_t model_name_length(const char *name, uint32_t *ret_instance)
 {
     const char *open = strrchr(name, '(');
+    const char *colon = strrchr(name, ':');
+    bool in_brackets = open && open >= name + 2 && open[-1] == ' ';
+    const char *first = in_brackets ? open + 1 : colon && colon > name ? colon + 1 : "";
     uint64_t number = 0;
 
     *ret_instance = TRACE_NONE;
-    if (!open || open < name + 2 || open[-1] != ' ' || open[1] < '1' || open[1] > '9')
+    if (*first < '1' || *first > '9')
         return strlen(name);
-    for (const char *c = open + 1; *c != ')' || c[1]; c++) {
+    for (const char *c = first; in_brackets ? *c != ')' || c[1] : *c != '\0'; c++) {
         if (*c < '0' || *c > '9' || number >= TRACE_NONE / 10)
             return strlen(name);
         number = 10 * number + (uint64_t)(*c - '0');
     }
     *ret_instance = (uint32_t)number - 1;
-    return (size_t)(open - 1 - name);
+    return (size_t)((in_brackets ? open : first) - 1 - name);
 }
 
 static bool model_has_path(const struct trace_anchor *anchor, const char *name, size_t length)

@@ -61,8 +61,8 @@ struct model_figures {
 struct model_window model_whole(const struct trace *trace);
 
 /*
- * The window from the first enter of `from` (a whole path, or its last part, or "step (4)":
- * model_name_length) to the last exit of `to`; NULL = the process's begin or end. If an enter of
+ * The window from the first enter of `from` (a whole path, or its last part, or "step (4)" or
+ * "step:4": model_name_length) to the last exit of `to`; NULL = the process's begin or end. If an enter of
  * `from` is not recorded, the window begins with the record. Returns 0, or -ENOENT with
  * *ret_missing the name that no anchor has, or -ERANGE if `to` ended before `from` began.
  */
@@ -97,14 +97,14 @@ struct model_live *model_live_by_stack(
         const struct trace *trace, int device, uint32_t at, size_t *ret_count);
 
 /*
- * "step (4)" names the fourth time that step was entered, as reports print it: returns the length
- * without the number, and *ret_instance 3; else the whole name's length, and TRACE_NONE.
+ * "step (4)", as reports print it, and "step:4" name the fourth time that step was entered: returns
+ * the length without the number, and *ret_instance 3; else the whole name's length, and TRACE_NONE.
  */
 size_t model_name_length(const char *name, uint32_t *ret_instance);
 
 /*
  * Whether an anchor has this name: its whole path or, if the name has no '/', the last part of it;
- * with a number in brackets that instance alone.
+ * with a number (model_name_length) that instance alone.
  */
 bool model_anchor_named(const struct trace_anchor *anchor, const char *name);
 

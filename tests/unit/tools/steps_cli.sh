@@ -39,6 +39,79 @@ words)
     steps one.csv --steps stated
     in_steps "j['kind'] == 'none' and r == [] and 'no anchors' in j['reason'] and 'no anchors' in j['growth_unknown']"
     ;;
+one)
+    # A step by its number, as the view counts, and by each form of its name.
+    "$TEST_BUILD/tests/unit/capture_maker" bad bad.kcap
+    expect 0 "$kedge" report bad.kcap --view steps
+    grep -qE '^ +4 .* SOT_CALL_3$' out || fail "$(cat out)"
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_3 --to SOT_CALL_3 --json
+    sed '/"window"/,/}/d' out >want
+    for words in "--step|4" "--from|step:4|--to|step:4" "--from|SOT_CALL_3:1|--to|SOT_CALL_3:1" "--from|step (4)|--to|SOT_CALL_3 (1)"; do
+        IFS='|' read -ra list <<<"$words"
+        expect 0 "$kedge" report bad.kcap "${list[@]}" --json
+        sed '/"window"/,/}/d' out | cmp - want || fail "$words"
+    done
+    expect 0 "$kedge" report bad.kcap --step 4 --json
+    json "j['window'] == {'from': 'SOT_CALL_3', 'to': 'SOT_CALL_3'} and j['allocated_count'] == 5"
+    # Of steps that were detected; the commands that a report names take such a step, too.
+    expect 0 "$kedge" import "$TEST_SOURCE/tests/traces/loop.csv" -o loop.kcap
+    expect 0 "$kedge" report loop.kcap --step 20 --json
+    json "j['window'] == {'from': 'step:20', 'to': 'step:20'} and j['allocated_count'] == 19"
+    expect 0 "$kedge" report loop.kcap --step 20
+    has out "--from step:20 --to step:20 --all"
+    # What is there is told, in a line.
+    wrong() { # its message, and the words
+        local says=$1
+        shift
+        expect 2 "$kedge" report "$@"
+        has err "$says"
+        [ "$(wc -l <err)" = 1 ] || fail "more than a line: $(cat err)"
+    }
+    wrong "no step 21: --view steps has 1 to 20" bad.kcap --step 21
+    wrong "no step 21: --view steps has 1 to 20" loop.kcap --from step:21
+    wrong "--step 0: a number, from 1" bad.kcap --step 0
+    wrong "--step 1x: a number, from 1" bad.kcap --step 1x
+    wrong "not with --from, --to or --between" bad.kcap --step 3 --to step:4
+    wrong "'step:2' ends before 'step:4' begins" bad.kcap --from step:4 --to step:2
+    wrong "no anchor 'epoch' (the anchors are SOT_CALL_0, SOT_CALL_1, SOT_CALL_2, SOT_CALL_3, SOT_CALL_4, SOT_CALL_5, ...)" \
+        bad.kcap --from epoch
+    wrong "no anchor 'epoch' (the capture has no anchors at all)" loop.kcap --to epoch
+    printf 'op,id,size,stream,time_us\na,1,512,0,1\n' >one.csv
+    expect 0 "$kedge" import one.csv -o one.kcap
+    wrong "no step 1: no steps were found: only 1 allocation" one.kcap --step 1
+    ;;
+between)
+    # What two steps made, and what of it is there after them, and at the end.
+    "$TEST_BUILD/tests/unit/capture_maker" bad bad.kcap
+    expect 0 "$kedge" report bad.kcap --between SOT_CALL_3 step:5 --json
+    json "[j['between'][k] for k in ('from', 'to', 'allocated_count')] == ['SOT_CALL_3', 'step:5', 10]"
+    json "sum(r['bytes'] for r in j['live']) == j['between']['live_bytes'] > 0 and sum(r['count'] for r in j['live']) == j['between']['live_count']"
+    cp out between.json
+    expect 0 "$kedge" report bad.kcap --from SOT_CALL_3 --to SOT_CALL_4 --json
+    json "all(json.load(open('between.json'))['between'][k] == j[k] for k in ('remaining_bytes', 'allocated_bytes', 'allocated_count'))"
+    json "'between' not in j"
+    expect 0 "$kedge" report bad.kcap --between SOT_CALL_3 step:5
+    has out "Made between SOT_CALL_3 and step:5"
+    has out "in 10 blocks  made"
+    has out "still there at the end of step:5"
+    has out "still there at the end of the run"
+    has out "Live at the end, by stack"
+    hasnt out "Allocated memory"
+    # What is there when another window ends; by site, filtered.
+    expect 0 "$kedge" report bad.kcap --between SOT_CALL_3 SOT_CALL_3 --to SOT_CALL_7 --by site --filter unused_output
+    has out "still there at the end of SOT_CALL_7"
+    has out "8.00 MiB       1 block"
+    for wrong in "A" "SOT_CALL_3 SOT_CALL_4 --from SOT_CALL_1" "SOT_CALL_3 SOT_CALL_4 --view hwm" "SOT_CALL_4 SOT_CALL_3" \
+            "SOT_CALL_3 SOT_CALL_7 --to SOT_CALL_5" "SOT_CALL_3 SOT_CALL_4 --html x.html" "nothing SOT_CALL_3"; do
+        expect 2 "$kedge" report bad.kcap --between $wrong
+    done
+    has err "no anchor 'nothing'"
+    "$TEST_BUILD/tests/unit/capture_maker" agg agg.kcap
+    expect 0 "$kedge" report agg.kcap --between SOT_CALL_3 SOT_CALL_4
+    has out "not known: events are missing"
+    expect 0 "$kedge" report agg.kcap --between SOT_CALL_3 SOT_CALL_4 --json
+    json "j['between']['live_bytes'] is None and j['live'] is None"
+    ;;
 numbers)
     # How many steps of the program are in a file.
     for number in 20 020; do
@@ -117,7 +190,7 @@ keys)
     [ -e "$lib" ] || fail "no $lib"
     nm -A "$lib" >names
     grep -E ' U (period_find|stepview_find)$' names | sed -E 's/.*:([a-z_]+)\.c\.o:.* U /\1 /' | sort >users
-    printf '%s\n' 'cmd_export stepview_find' 'cmd_whatif stepview_find' 'page stepview_find' 'report_steps stepview_find' 'stepview period_find' >want
+    printf '%s\n' 'cmd_export stepview_find' 'cmd_whatif stepview_find' 'page stepview_find' 'report_steps stepview_find' 'report_window stepview_find' 'stepview period_find' >want
     diff want users || fail "others ask for detected steps"
     ;;
 traces)

@@ -6,7 +6,7 @@
 #include "tracker/base/config.h"
 
 struct fields {
-    const char *from;
+    const char *from, *pair[2];
     uint64_t top, size;
     bool json;
 };
@@ -15,6 +15,7 @@ static const struct args_option options[] = {
         {"from|f", "ANCHOR", "text", ARGS_TEXT, offsetof(struct fields, from)},
         {"top", "N", "number", ARGS_UINT, offsetof(struct fields, top)},
         {"size", "SIZE", "size", ARGS_SIZE, offsetof(struct fields, size)},
+        {"pair", "A B", "two words", ARGS_PAIR, offsetof(struct fields, pair)},
         {"json", NULL, "flag", ARGS_FLAG, offsetof(struct fields, json)},
 };
 
@@ -30,7 +31,7 @@ static enum args_result parse(const char *line, bool tail)
     char *argv[WORDS_MAX];
     int argc = 0;
     struct args_spec spec = {
-            .command = "test", .options = options, .option_count = 4, .tail = tail};
+            .command = "test", .options = options, .option_count = 5, .tail = tail};
 
     (void)snprintf(copy, sizeof(copy), "%s", line);
     for (char *word = strtok(copy, " "); word && argc < WORDS_MAX; word = strtok(NULL, " "))
@@ -49,6 +50,16 @@ TEST(options_stand_anywhere_and_take_values_both_ways)
     CHECK_EQ(fields.top, 12);
     CHECK_EQ(fields.size, 2 << 20);
     CHECK(fields.json);
+}
+
+TEST(a_pair_takes_two_words)
+{
+    CHECK_EQ(parse("a --pair X --json b", false), ARGS_OK);
+    CHECK_STR_EQ(fields.pair[0], "X");
+    CHECK_STR_EQ(fields.pair[1], "--json");
+    CHECK_EQ(word_count, 2);
+    CHECK_EQ(parse("a --pair X", false), ARGS_BAD);
+    CHECK_EQ(parse("--pair=X Y", false), ARGS_BAD);
 }
 
 TEST(two_dashes_end_the_options)

@@ -154,10 +154,13 @@ TEST(a_window_may_be_one_instance_of_an_anchor)
     CHECK_EQ(between(&s, "step", "step (2)").allocated, 3);
     CHECK_EQ(model_find_window(s.trace, "step (5)", NULL, &window, &missing), -ENOENT);
     CHECK_STR_EQ(missing, "step (5)");
+    CHECK_EQ(between(&s, "step:2", "epoch/step:3").allocated, 6);
     CHECK_EQ(model_name_length("step (12)", &instance), 4);
     CHECK_EQ(instance, 11);
+    CHECK_EQ(model_name_length("a:step:12", &instance), 6);
+    CHECK_EQ(instance, 11);
     static const char *const plain[] = {"step (0)", "step ()", "step (1x)", "step(1)", "step (1) ",
-            "(1)", "step (99999999999)"};
+            "(1)", "step (99999999999)", "step:", "step:0", "step:1x", ":1", "ns::f"};
     for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++) {
         CHECK_EQ(model_name_length(plain[i], &instance), strlen(plain[i]));
         CHECK_EQ(instance, TRACE_NONE);
