@@ -109,13 +109,13 @@ void report_lines_done(struct report_lines *lines)
     free(lines->list);
 }
 
-static unsigned percent_of(uint64_t bytes, uint64_t all)
+static unsigned screen_percent(uint64_t bytes, uint64_t all)
 {
     return all ? (unsigned)(100.0 * (double)bytes / (double)all + 0.5) : 0;
 }
 
 /* What the line's stacks grow by from step to step, on average; 0: they do not, or it is not known. */
-static uint64_t growth_of(const struct report *report, const struct report_line *line)
+static uint64_t screen_growth(const struct report *report, const struct report_line *line)
 {
     const struct stepview *view = &report->stated;
     char **titles = title_ways(report->symbols, TITLE_STACKS(view->growers), view->grower_count);
@@ -164,11 +164,11 @@ void report_answer_print(const struct report *report, const struct report_lines 
 {
     if (lines->count) {
         const struct report_line *line = &lines->list[0];
-        uint64_t growth = growth_of(report, line);
+        uint64_t growth = screen_growth(report, line);
         char *more = growth ? vec_format("; %s more with each step", render_bytes(growth).text)
                             : vec_text("");
         char *text = vec_format("%s holds %u %% of the %s: %s of %s%s", line->title,
-                percent_of(line->bytes, lines->peak), peak_word(report),
+                screen_percent(line->bytes, lines->peak), peak_word(report),
                 render_bytes(line->bytes).text, render_bytes(lines->peak).text, more);
 
         fputs(report->ink.bold, stdout);
@@ -187,7 +187,7 @@ static void print_line(
         const struct report_lines *lines, uint64_t bytes, uint64_t blocks, const char *title)
 {
     printf("  %11s %4u %%  %6" PRIu64 " block%-3s", render_bytes(bytes).text,
-            percent_of(bytes, lines->peak), blocks, render_s(blocks));
+            screen_percent(bytes, lines->peak), blocks, render_s(blocks));
     render_label(stdout, title, 40, 6);
 }
 

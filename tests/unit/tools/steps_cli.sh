@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
+# covers: report_window.c
 # `kedge report --view steps` on captures and on traces. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge
