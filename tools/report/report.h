@@ -33,6 +33,7 @@ enum view {
     VIEW_PATTERNS,
     VIEW_STREAMS,
     VIEW_EVICTION,
+    VIEW_FRAGMENTS,
     VIEW_COUNT,
 };
 
@@ -212,6 +213,10 @@ void report_timeline_print(const struct report *report);
 /* Memory that is held without use, by pattern, with advice (report_patterns.c). */
 void report_patterns_print(const struct report *report);
 void report_patterns_json(struct json *json, const struct report *report);
+
+/* Free memory that live blocks keep from going back, by line (report_fragments.c). */
+void report_fragments_print(const struct report *report);
+void report_fragments_json(struct json *json, const struct report *report);
 
 /* The streams that memory is asked for on, with the call sites (report_streams.c). */
 void report_streams_print(const struct report *report);

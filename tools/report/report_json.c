@@ -235,6 +235,8 @@ static void report_json_no_page(struct json *json, const struct report *report)
     json_looks(json, report->load.capture);
     report_streams_json(json, report);
     figures_json_trouble(json, report->symbols);
+    if (report->view == VIEW_FRAGMENTS)
+        report_fragments_json(json, report);
     if (report->view == VIEW_STEPS)
         report_steps_json(json, report);
 }

@@ -562,6 +562,8 @@ void report_text_print(const struct report *report)
         report_patterns_print(report);
     if (view == VIEW_STREAMS)
         report_streams_print(report);
+    if (view == VIEW_FRAGMENTS)
+        report_fragments_print(report);
     if (view == VIEW_STEPS)
         report_steps_print(report);
     if (view == VIEW_ALL)

@@ -39,6 +39,8 @@ static const struct {
                 NULL},
         [VIEW_EVICTION] = {"eviction", "what went out and came in, step by step; what stays in?",
                 NULL},
+        [VIEW_FRAGMENTS] = {"fragments", "which lines keep how much free memory from going back?",
+                NULL},
 };
 
 enum view report_view_named(const char *name)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # covers: cmd_import.c import_names.c import_paddle.c import_ranges.c import_rows.c import_torch.c
-# import_what.c
+# import_what.c report_fragments.c
 # `kedge import`: records of other tools, written here by hand, as captures. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 kedge=$TEST_BUILD/kedge
@@ -223,6 +223,14 @@ PY
     expect 0 "$kedge" import whole.pickle -o whole.kcap
     figures whole.kcap --from step --to step
     json "(j['allocated_bytes'], j['allocated_count'], j['freed_count']) == (1100, 2, 0)"
+    # Two blocks of one line in one granule keep the rest of it; a part of a run tells nothing.
+    expect 0 "$kedge" report whole.kcap --view fragments --json
+    json "[(r['title'], r['granules'], r['kept_bytes']) for r in j['fragments']['rows']] == [('forward model.py:14', 1, (2 << 20) - 1400)]"
+    json "(j['fragments']['live_bytes'], j['fragments']['granules'], j['fragments']['kept_bytes']) == (1400, 1, (2 << 20) - 1400)"
+    expect 0 "$kedge" report whole.kcap --view fragments
+    has out "2.00 MiB       1 granule   forward model.py:14"
+    expect 0 "$kedge" report 4.kcap --view fragments
+    has out "not known: "
     expect 0 "$kedge" report 4.kcap --view oom --json
     json "[(o['requested_bytes'], o['free_bytes']) for o in j['ooms']] == [(1 << 30, 123456)]"
     expect 0 "$kedge" report 4.kcap --view streams

@@ -215,7 +215,7 @@ PY
     expect 0 "$kedge" report oom.kcap --all
     order "Out of memory" "Live at the maximum, by stack" "Live at the end, by stack"
     expect 0 "$kedge" report --help
-    for view in live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction; do
+    for view in live hwm leaks temporary libraries hints oom anchors classes sources patterns streams steps eviction fragments; do
         grep -qE "^  $view +[a-z].*" out || fail "--help does not say what $view answers"
     done
     ;;
