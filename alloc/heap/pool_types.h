@@ -67,9 +67,9 @@ struct pool_opts {
     uint64_t small; /* requests up to this go to small segments of a plain heap */
     uint64_t chunk; /* smallest segment for the others, as long as the budget allows it */
     /* held bytes above which growth first waits and trims; 0 = 1.05 x the high mark of live bytes
-     * with storage, a 128th above it for a request to a plain heap. Storage moves before that, from
-     * 16 MiB above that mark on; for requests of the sync API with sync_mapped that is the limit,
-     * too */
+     * with storage, a 128th above it for a request to a plain heap (with chunks a 30th). Storage
+     * moves before that, from 16 MiB above that mark on; for requests of the sync API with
+     * sync_mapped that is the limit, too */
     uint64_t budget;
     /* held bytes that growth never exceeds: a request above it fails as on a full device; 0 =
      * none */

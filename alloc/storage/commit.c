@@ -12,8 +12,10 @@
 /* Memory may be held above the high mark of live memory by this fraction. Programs of even sizes
  * hold up to it on a plain heap, which cannot move cut storage: with a 30th 24 of 228 runs of
  * variants hold 0.005 more than both native allocations and PyTorch's model, with a 128th 6; with a
- * 160th one variant comes from 1.044 to 1.046 times native allocations (DESIGN.md). */
+ * 160th one variant comes from 1.044 to 1.046 times native allocations (DESIGN.md). Chunks need more
+ * room than that. */
 #define SPARE_PLAIN  128
+#define SPARE_CHUNKS 30
 #define SPARE_MAPPED 20
 /* An additional allowance before storage moves: free parts of slots need some space, whatever the
  * size of a large program (DESIGN.md). A small program, of less than 512 MiB, has fewer of them: it
@@ -35,10 +37,18 @@ static uint64_t spare_for_slots(uint64_t high)
     return min_of(SPARE_SLOTS, max_of(high / SPARE_PART, GRANULE_SIZE));
 }
 
+/* The fraction for a heap of this kind. */
+static uint64_t spare_part(const struct pool *pool, enum heap_kind kind)
+{
+    if (kind != HEAP_PLAIN)
+        return SPARE_MAPPED;
+    return pool->opts.chunk ? SPARE_CHUNKS : SPARE_PLAIN;
+}
+
 uint64_t commit_budget(const struct pool *pool, const struct serve *serve)
 {
     uint64_t high = commit_high_of(serve);
-    uint64_t spare = high / (serve->heap->kind == HEAP_PLAIN ? SPARE_PLAIN : SPARE_MAPPED);
+    uint64_t spare = high / spare_part(pool, serve->heap->kind);
     uint64_t budget = pool->opts.budget;
 
     if (serve->heap->kind == HEAP_PRIVATE && !serve->hinted)
