@@ -175,7 +175,6 @@ TEST(r31_where_no_chunk_fits_the_very_size_is_asked_for_first)
 
     pool_opts_init(&opts);
     opts.chunk = 16 * MiB;
-    opts.budget = 1 * GiB;
     b = bench_new_with(480 * MiB, &opts);
     CHECK_NE(bench_alloc(b, 400 * MiB), 0);
     idle = bench_alloc_on(b, 30 * MiB, 1);
@@ -203,7 +202,6 @@ TEST(r46_the_reserve_is_spared_by_a_growth_that_leaves_the_chunk_out)
 
     pool_opts_init(&opts);
     opts.chunk = 16 * MiB;
-    opts.budget = 1 * GiB;
     opts.reserve = 16 * MiB;
     b = bench_new_with(480 * MiB, &opts);
     CHECK_NE(bench_alloc(b, 420 * MiB), 0);
