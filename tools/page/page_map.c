@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
-#include "tools/report/regions.h"
+#include "tools/trace/regions.h"
 
 static uint32_t *sites_of_blocks(const struct page *page)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
-#include "tools/report/timeline.h"
+#include "tools/trace/timeline.h"
 
 /* A criterion by which the bytes of a bin are split. */
 struct grouping {

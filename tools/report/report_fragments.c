@@ -6,7 +6,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
-#include "tools/report/regions.h"
+#include "tools/trace/regions.h"
 
 /* Granules that live blocks of one line keep: of those partly live, whose largest block is its. */
 struct fragments_row {

@@ -114,22 +114,29 @@ static unsigned screen_percent(uint64_t bytes, uint64_t all)
     return all ? (unsigned)(100.0 * (double)bytes / (double)all + 0.5) : 0;
 }
 
-/* What the line's stacks grow by from step to step, on average; 0: they do not, or it is not known. */
-static uint64_t screen_growth(const struct report *report, const struct report_line *line)
+/* "; +97.50 MiB a step" of the line's stack that grows most, or "": none does, or it is not known. */
+static char *screen_growth(const struct report *report, const struct report_line *line)
 {
-    const struct stepview *view = &report->stated;
-    char **titles = title_ways(report->symbols, TITLE_STACKS(view->growers), view->grower_count);
     struct key key = keytable_text(line->title);
-    uint64_t bytes = 0;
+    struct growth growth;
+    char *text = NULL;
 
-    for (size_t i = 0; i < view->grower_count; i++) {
+    growth_find(&report->load, report->window, &report->stated, &growth);
+    const struct growth_site *sites = growth_first(&growth, TREND_GROWS);
+    size_t count = sites ? growth.counts[TREND_GROWS] : 0;
+    char **titles = title_ways(report->symbols, TITLE_STACKS(sites), count);
+    for (size_t i = 0; i < count && !text; i++) {
         struct key other = keytable_text(titles[i]);
 
-        if (view->growers[i].stack && key.a == other.a && key.b == other.b)
-            bytes += view->growers[i].last - view->growers[i].first;
+        if (sites[i].stack && key.a == other.a && key.b == other.b) {
+            char *by = growth_text(&growth, &sites[i]);
+            text = vec_format("; %s", by);
+            free(by);
+        }
     }
-    title_done(titles, view->grower_count);
-    return view->grower_rows > 1 ? bytes / (view->grower_rows - 1) : 0;
+    title_done(titles, count);
+    growth_done(&growth);
+    return text ? text : vec_text("");
 }
 
 /* Max counts the blocks of the window alone. */
@@ -164,9 +171,7 @@ void report_answer_print(const struct report *report, const struct report_lines 
 {
     if (lines->count) {
         const struct report_line *line = &lines->list[0];
-        uint64_t growth = screen_growth(report, line);
-        char *more = growth ? vec_format("; %s more with each step", render_bytes(growth).text)
-                            : vec_text("");
+        char *more = screen_growth(report, line);
         char *text = vec_format("%s holds %u %% of the %s: %s of %s%s", line->title,
                 screen_percent(line->bytes, lines->peak), peak_word(report),
                 render_bytes(line->bytes).text, render_bytes(lines->peak).text, more);

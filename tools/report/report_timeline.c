@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/base/vec.h"
-#include "tools/report/timeline.h"
+#include "tools/trace/timeline.h"
 
 #define LEVELS      8
 #define LABEL_WIDTH 11 /* "  reserved " */

@@ -3,7 +3,7 @@
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"
-#include "tools/report/timeline.h"
+#include "tools/trace/timeline.h"
 
 #define BINS 8
 

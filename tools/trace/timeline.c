@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/report/timeline.h"
+#include "tools/trace/timeline.h"
 
 #include <stdlib.h>
 

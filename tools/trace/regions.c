@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/report/regions.h"
+#include "tools/trace/regions.h"
 
 #include <stdlib.h>
 

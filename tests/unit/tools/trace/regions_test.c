@@ -3,7 +3,7 @@
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"
-#include "tools/report/regions.h"
+#include "tools/trace/regions.h"
 
 #define BASE UINT64_C(0x7f0000000000)
 #define KIB  UINT64_C(1024)
