@@ -6,6 +6,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
+#include "tools/steps/growth.h"
 
 static const struct vec_key report_screen_most_first[] = {
         VEC_DOWN(struct report_line, bytes), VEC_UP(struct report_line, stack)};

@@ -7,6 +7,7 @@
 
 #include "tools/base/args.h"
 #include "tools/base/vec.h"
+#include "tools/steps/growth.h"
 
 static const struct {
     const char *name, *question;
@@ -121,7 +122,10 @@ static void print_view(const struct report *report, enum view view, uint64_t cou
 /* Steps that were stated, and what grows; else the view looks for steps. */
 static void print_steps_view(const struct report *report)
 {
-    size_t growers = report->stated.grower_count;
+    struct growth growth;
+
+    growth_find(&report->load, report->window, &report->stated, &growth);
+    size_t growers = growth.counts[TREND_GROWS];
     char *more = growers ? vec_format("; %zu call site%s grow%s", growers, render_s(growers),
                          growers == 1 ? "s" : "")
                          : vec_text("");
@@ -132,6 +136,7 @@ static void print_steps_view(const struct report *report)
         print_command(report, VIEW_STEPS);
         puts("looks for steps");
     }
+    growth_done(&growth);
     free(more);
 }
 
