@@ -32,6 +32,7 @@
 #include "preload/driver/session.h"
 #include "preload/graph/ending.h"
 #include "preload/graph/launches.h"
+#include "preload/held/held.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/hints_run.h"
 #include "preload/hooks/bus.h"
@@ -193,6 +194,18 @@ static void note_exit_status(int status, void *unused)
     life_exits(status);
 }
 
+static void look_at_python(void)
+{
+    pyparts_look();
+    held_find();
+}
+
+static void forget_python(void)
+{
+    pyparts_forget();
+    held_forget();
+}
+
 /*
  * Makes NVTX find us, since a library reads the variable at its first range. No file but that of
  * mark.h, no thread, no CUDA call.
@@ -218,9 +231,10 @@ __attribute__((constructor)) static void loaded(void)
         return;
     mark_loaded();
     (void)on_exit(note_exit_status, NULL);
+    held_start(&early);
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
-                &(struct pyhost_parts){pyparts_look, pyparts_look_for_classes, pyparts_forget});
+                &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

@@ -64,6 +64,7 @@ enum {
     TYPE_NAME = 24,            /* in a type: a C string */
     TYPE_BASICSIZE = 32,       /* in a type: the size of its objects */
     TYPE_VECTORCALL = 56,      /* in a type: offset of the vectorcall slot in its objects */
+    TYPE_INIT = 296,           /* in a type: tp_init */
     METHOD_DEF = 40,           /* in a method descriptor */
     METHOD_BASICSIZE = 56,     /* of a method descriptor */
     OBJECT_BASICSIZE = 16,     /* of an object */
@@ -79,6 +80,7 @@ struct method_def {
 };
 
 static struct pyhost_parts parts; /* fixed by pyhost_start */
+static void *interpreter;         /* for dlsym; valid once the functions were found */
 
 /*
  * The vectorcall function that every Python function has in its slot. 3.13 does not export it, so
@@ -109,6 +111,7 @@ static bool pyhost_find_functions(void *handle)
     const void *base_type;
     bool is_whole = true;
 
+    interpreter = handle;
     *(void **)&version = symbol(handle, "Py_GetVersion");
     if (!version || !pyhost_is_known(version()))
         return false;
@@ -560,6 +563,43 @@ bool pyhost_watch_function(object *function, enum pyloop_kind kind, enum pyhost_
         function = wrapped;
     }
     return pyhost_watch_one(function, watchers[framework][kind]);
+}
+
+void *pyhost_function(const char *name)
+{
+    return resolve_real_dlsym()(interpreter, name);
+}
+
+bool pyhost_watch_init(object *type, pyhost_init ours, pyhost_init *ret_theirs)
+{
+    enum {
+        PY_TP_INIT = 60 /* the number of this slot in CPython's stable interface */
+    };
+    void *(*slot)(object *, int);
+    uintptr_t is = (uintptr_t)ours;
+    uintptr_t was;
+
+    *(void **)&slot = pyhost_function("PyType_GetSlot");
+    was = pyhost_is_type(type) ? (uintptr_t)pyhost_word_at(type, TYPE_INIT) : 0;
+    if (!slot || !was || was == is || (uintptr_t)slot(type, PY_TP_INIT) != was)
+        return was == is;
+    memcpy(ret_theirs, &was, sizeof was);
+    memcpy((char *)type + TYPE_INIT, &is, sizeof is);
+    return true;
+}
+
+static void (*run_before)(void);
+
+static object *pyhost_call_after(object *callable, object *const *args, size_t count, object *names)
+{
+    run_before();
+    return py.PyErr_Occurred() ? NULL : plain_call(callable, args, count, names);
+}
+
+bool pyhost_watch_before(object *function, void (*before)(void))
+{
+    run_before = before;
+    return pyhost_watch_one(function, pyhost_call_after);
 }
 
 static struct method_def engine_def;

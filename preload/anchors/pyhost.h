@@ -80,6 +80,23 @@ bool pyhost_watch_function(
 bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
 
 /*
+ * For preload/held. A function of the interpreter's C interface; NULL: it has none of this name.
+ * Only while the interpreter is known, which it is in all functions that it calls.
+ */
+void *pyhost_function(const char *name);
+
+/*
+ * Puts `ours` in the place of the C function that fills in new objects of a class that C made
+ * (tp_init), which *ret_theirs gets; the class's `__init__` stays what it is. True if it is there.
+ */
+typedef int (*pyhost_init)(
+        struct pyhost_object *self, struct pyhost_object *args, struct pyhost_object *keywords);
+bool pyhost_watch_init(struct pyhost_object *type, pyhost_init ours, pyhost_init *ret_theirs);
+
+/* `before` runs in front of each call of this Python function that C makes. For one function. */
+bool pyhost_watch_before(struct pyhost_object *function, void (*before)(void));
+
+/*
  * The object that says whether gradients are computed, kept for good: PyTorch's function (false: it
  * is not a C function), PaddlePaddle's object that has the tracer (true).
  */

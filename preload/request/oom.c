@@ -18,12 +18,17 @@
 #include <string.h>
 
 enum {
-    BYTES_MAX = 24,
     PLACE_MAX = 128,
     OOM_FRAMES = 16, /* frames of a stack searched for the program's own */
 };
 
 static atomic_bool told;
+static atomic_int last_device = -1;
+
+int oom_device(void)
+{
+    return atomic_load_explicit(&last_device, memory_order_relaxed);
+}
 
 /* ---- the figures of heaps and device -------------------------------------------------------- */
 
@@ -69,8 +74,7 @@ static void look_at_device(int device, struct capture_oom_info *info)
 
 /* ---- the line ------------------------------------------------------------------------------- */
 
-/* Prints bytes as the report does: with a point in every locale. */
-static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
+const char *oom_bytes_text(char text[static OOM_BYTES_MAX], uint64_t bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     uint64_t divisor = 1;
@@ -84,7 +88,7 @@ static const char *bytes_text(char text[static BYTES_MAX], uint64_t bytes)
     hundredths = bytes / divisor * 100 + bytes % divisor * 100 / divisor;
     rest = bytes % divisor * 100 % divisor * 2; /* half rounds to even, as in %.2f */
     hundredths += rest > divisor || (rest == divisor && hundredths % 2);
-    (void)snprintf(text, BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
+    (void)snprintf(text, OOM_BYTES_MAX, "%lu.%u%u %s", (unsigned long)(hundredths / 100),
             (unsigned)(hundredths / 10 % 10), (unsigned)(hundredths % 10), units[unit]);
     return text;
 }
@@ -146,19 +150,20 @@ static const char *place_text(char text[static PLACE_MAX], uint32_t stack, uint3
 static void tell_heaps(
         char *text, size_t size, const struct format_oom_heaps *heaps, uint64_t hinted)
 {
-    char held[BYTES_MAX], live[BYTES_MAX], largest[BYTES_MAX], kept[BYTES_MAX];
+    char held[OOM_BYTES_MAX], live[OOM_BYTES_MAX], largest[OOM_BYTES_MAX], kept[OOM_BYTES_MAX];
     unsigned e = heaps->held ? (unsigned)(heaps->used * 100 / heaps->held) : 100;
 
     (void)snprintf(text, size,
             "; kedge holds %s for %s live (utilisation %u.%u%u), largest free block %s%s%s%s",
-            bytes_text(held, heaps->held), bytes_text(live, heaps->live), e / 100, e / 10 % 10,
-            e % 10, bytes_text(largest, heaps->largest_free), hinted ? ", " : "",
-            hinted ? bytes_text(kept, hinted) : "", hinted ? " held by hints after its free" : "");
+            oom_bytes_text(held, heaps->held), oom_bytes_text(live, heaps->live), e / 100,
+            e / 10 % 10, e % 10, oom_bytes_text(largest, heaps->largest_free), hinted ? ", " : "",
+            hinted ? oom_bytes_text(kept, hinted) : "",
+            hinted ? " held by hints after its free" : "");
 }
 
 static void oom_tell(const struct capture_oom_info *info, const struct format_oom_holder *top)
 {
-    char requested[BYTES_MAX], available[BYTES_MAX], most[BYTES_MAX];
+    char requested[OOM_BYTES_MAX], available[OOM_BYTES_MAX], most[OOM_BYTES_MAX];
     char heaps[256] = "";
     char holder[PLACE_MAX + 64] = "";
     char place[PLACE_MAX];
@@ -168,10 +173,11 @@ static void oom_tell(const struct capture_oom_info *info, const struct format_oo
     if (top->bytes)
         (void)snprintf(holder, sizeof holder, "; most is held by %s: %s",
                 *place_text(place, top->stack, top->pystack) ? place : "an unknown caller",
-                bytes_text(most, top->bytes));
+                oom_bytes_text(most, top->bytes));
     msg_warn("out of memory: %s requested by %s, %s free on device %d%s%s%s%s",
-            info->tag->size ? bytes_text(requested, info->tag->size) : "something", info->call,
-            info->free_bytes == UINT64_MAX ? "unknown" : bytes_text(available, info->free_bytes),
+            info->tag->size ? oom_bytes_text(requested, info->tag->size) : "something", info->call,
+            info->free_bytes == UINT64_MAX ? "unknown"
+                                           : oom_bytes_text(available, info->free_bytes),
             info->tag->device, heaps, holder, *capture_path() ? "; see kedge report " : "",
             capture_path());
 }
@@ -204,6 +210,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
     look_at_heaps(request->tag.device, &info);
     look_at_device(request->tag.device, &info);
     session_report(capture_oom(&info, &top));
+    atomic_store_explicit(&last_device, request->tag.device, memory_order_relaxed);
     if (!atomic_exchange(&told, true))
         oom_tell(&info, &top);
 }

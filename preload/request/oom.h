@@ -19,4 +19,13 @@
 /* `native`: the error is the driver's own answer. */
 void oom_record(const struct dispatch_request *request, int result, bool native);
 
+/* Prints bytes as the report does: with a point in every locale. Returns `text`. */
+enum {
+    OOM_BYTES_MAX = 24
+};
+const char *oom_bytes_text(char text[static OOM_BYTES_MAX], uint64_t bytes);
+
+/* The device on which memory last ran out, -1 = none yet. */
+int oom_device(void);
+
 #endif

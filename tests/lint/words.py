@@ -40,7 +40,7 @@ PLAIN = set("""
 
 # Words of one command or view: its page explains them where they are. Several words of one meaning are joined by _.
 LOCAL = {
-    "kedge-report.1": """api between cached granules capturing carried clean coverage defs evict eviction fragments framework growers handed hinted
+    "kedge-report.1": """api between cached granules graphs objects read capturing carried clean coverage defs evict eviction fragments framework growers handed hinted
         hold hook kept lack least let_go mapped most outside overhead planned recycled refused remappable rests rises skipped stall started sync torn trimmed trims unchanged
         unhooked unmapped unseen violation wait waiting warm""",
     "kedge-diff.1": "cause difference equal exact explained extra fragmentation late_bytes lone paired passed rebuilt unfinished unjudged unpaired",

@@ -229,7 +229,7 @@ class Capture:
         self.say("unseen", *self.unseen)
 
     def definitions(self):
-        self.defs = {kind: [] for kind in range(1, 17)}
+        self.defs = {kind: [] for kind in range(1, 20)}
         for block in self.records(DEFS, 65536):
             at = block
             while at + 16 <= block + 65536 and self.get("I", at)[0]:

@@ -654,6 +654,10 @@ static void add_kept(struct translation *tr)
     for (size_t i = 0; i < capture->kept_count; i++)
         tr->load->kept_stacks[i] =
                 load_stack_of(tr, capture->kept[i].stack, capture->kept[i].pystack);
+    tr->load->held_stacks = vec_new(capture->held_count, sizeof(*tr->load->held_stacks));
+    for (size_t i = 0; i < capture->held_count; i++)
+        tr->load->held_stacks[i] =
+                load_stack_of(tr, capture->held[i].stack, capture->held[i].pystack);
 }
 
 void load_capture(const char *path, struct read_capture *capture, struct load *ret_load)
@@ -767,6 +771,7 @@ void load_close(struct load *load)
     bundle_modules_free(load->modules);
     free(load->places);
     free(load->kept_stacks);
+    free(load->held_stacks);
     free(load->threads);
     free(load->path);
     *load = (struct load){0};

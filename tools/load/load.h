@@ -96,6 +96,7 @@ struct load {
     struct load_place *places; /* most at the high-water mark first */
     size_t place_count;
     uint32_t *kept_stacks; /* stacks of the capture's `kept`, by their numbers in the trace */
+    uint32_t *held_stacks; /* likewise of its `held` */
     uint32_t *threads;     /* the capture's number of each thread of the trace */
     size_t thread_count, thread_room;
     uint64_t failed_count;  /* failed requests in the log */

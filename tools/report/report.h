@@ -183,6 +183,15 @@ void report_oom_json(struct json *json, const struct report *report);
 /* How often memory ran out: the record may have fewer of them. */
 uint64_t report_oom_times(const struct load *load);
 
+/*
+ * What refers to the live blocks of a Python program: the last walk through its objects for this
+ * reason, after at most so many failed allocations. Prints nothing if there was none
+ * (report_held.c).
+ */
+void report_held_print(const struct report *report, enum format_walk_why why, uint64_t failures);
+void report_held_json(struct json *json, const struct report *report, enum format_walk_why why,
+        uint64_t failures, const char *key);
+
 /* Whether the events contain the blocks that lived when the allocation failed. */
 bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
 

@@ -250,6 +250,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
             print_ladder(&oom->why->what);
         report_waterfall_print_oom(report, oom);
         print_holders(report, oom);
+        report_held_print(report, FORMAT_WALK_OOM, oom->number);
     } else {
         print_size("largest free block", oom->largest_free);
     }
@@ -369,6 +370,7 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_uint(json, "attempts", what->ladder.attempts);
     report_waterfall_json_oom(json, report, oom);
     json_holders(json, report, oom);
+    report_held_json(json, report, FORMAT_WALK_OOM, oom->number, "held");
 }
 
 static void report_oom_json_one(

@@ -487,8 +487,11 @@ static void print_held(const struct report *report, enum view view)
         report_high_print(report);
     else if (view == VIEW_ALL || view == VIEW_HWM)
         report_live_print(report, VIEW_HWM);
-    if (view == VIEW_ALL || view == VIEW_LIVE)
+    if (view == VIEW_ALL || view == VIEW_LIVE) {
         report_live_print(report, VIEW_LIVE);
+        if (!report->from && !report->to)
+            report_held_print(report, FORMAT_WALK_END, UINT64_MAX);
+    }
 }
 
 /* What a reader needs first, with the commands for the rest. */

@@ -4,6 +4,7 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "tracker/base/counter.h"
+#include "tracker/capture/capture.h"
 
 #include <errno.h>
 #include <string.h>
@@ -436,4 +437,27 @@ void caplive_sum(int device, struct caplive_sum *sums, uint32_t room)
         }
         lock_drop(&shards[i].lock);
     }
+}
+
+uint32_t caplive_list(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes)
+{
+    uint32_t count = 0;
+
+    *ret_bytes = 0;
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        lock_take(&shards[i].lock);
+        for (const struct entry *entry = table_next(&shards[i].index, NULL); entry;
+                entry = table_next(&shards[i].index, entry)) {
+            if (!entry->is_live || !entry->slot || (device >= 0 && entry->device != device)
+                    || entry->memclass >= MEMCLASS_DEVICE_END)
+                continue;
+            if (count < room)
+                to[count] = (struct capture_block){
+                        entry->addr, entry->size, entry->slot->stack, entry->slot->pystack};
+            *ret_bytes += entry->size;
+            count++;
+        }
+        lock_drop(&shards[i].lock);
+    }
+    return count;
 }

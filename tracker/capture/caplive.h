@@ -83,6 +83,10 @@ void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);
 uint32_t caplive_of_context(
         uint64_t context, uint64_t seq, uint32_t *io_shard, uint64_t *ret_addrs, uint32_t most);
 
+/* As capture_live (capture.h). Takes each shard's lock briefly. */
+struct capture_block;
+uint32_t caplive_list(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes);
+
 /* The live blocks of one stack. */
 struct caplive_sum {
     uint32_t stack, pystack; /* both 0 = empty, or blocks without a stack */

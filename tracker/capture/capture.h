@@ -206,6 +206,25 @@ int capture_evict_kept(
  * available under `cap`. */
 int capture_evict_short(int rule, int device, uint64_t needed, uint64_t room, uint64_t cap);
 
+/* A live block. */
+struct capture_block {
+    uint64_t addr, size;
+    uint64_t stack, pystack; /* of its allocation */
+};
+
+/* Lists the live device memory that has an address, on a device (-1: on all), in no order: at most
+ * `room` blocks. Returns how many there are, *ret_bytes: their bytes. */
+uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes);
+
+/* A walk through the objects of a Python program (preload/held): its number, 0 = it cannot be
+ * recorded, because there is no file, or there were FORMAT_WALKS_MAX. Its records come next
+ * (FORMAT_HELD_MAX, further ones are not written), then capture_walk. */
+uint32_t capture_walk_begin(void);
+int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
+        size_t length); /* sum->addr is ignored */
+int capture_walk(
+        uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */
+
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 

@@ -304,6 +304,8 @@ enum format_def_kind {
     FORMAT_DEF_SHORT,  /* id = index of the rule; struct format_def_short */
     /* struct format_def_moves; a later record replaces it */
     FORMAT_DEF_MOVES,
+    FORMAT_DEF_HELD,   /* id = number of its walk; struct format_def_held; text bytes */
+    FORMAT_DEF_WALK,   /* id = number, from 1; struct format_def_walk; after its records */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -428,6 +430,42 @@ struct format_def_short {
     uint32_t path, instance; /* the program's anchor */
     int32_t device;
     uint32_t spare;
+};
+
+/* Why the objects of a Python program were walked, to find what refers to its live blocks. */
+enum format_walk_why {
+    FORMAT_WALK_NONE,
+    FORMAT_WALK_OOM,
+    FORMAT_WALK_END, /* of the interpreter */
+    FORMAT_WALK_COUNT,
+};
+
+#define FORMAT_WALKS_MAX 32u  /* of a process */
+#define FORMAT_HELD_MAX  256u /* records of a walk */
+
+#define FORMAT_WALK_CUT    0x01u /* it ended at its bound of time or memory */
+#define FORMAT_WALK_BUSY   0x02u /* graphs were not read: a backward pass was running */
+#define FORMAT_WALK_LACKS  0x04u /* graphs were not read: the framework lacks names for it */
+#define FORMAT_WALK_BLOCKS 0x08u /* there were more blocks than it was given */
+
+struct format_def_walk {
+    struct format_def def;
+    uint64_t time_ns, spent_ns;
+    uint64_t failures;     /* failed allocations by then */
+    uint64_t bytes, count; /* of all blocks live then on the device */
+    uint64_t objects;      /* that were walked */
+    uint32_t why;          /* enum format_walk_why */
+    uint32_t flags;        /* FORMAT_WALK_* */
+    int32_t device;        /* -1 = all */
+    uint32_t spare;
+};
+
+/* Live blocks of one call site with the same holders. Text: a line with the kind of data, then a
+ * line for each holder. */
+struct format_def_held {
+    struct format_def def;
+    uint64_t bytes, count;
+    uint32_t stack, pystack; /* of the allocations */
 };
 
 struct format_def_pair {

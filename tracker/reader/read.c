@@ -394,6 +394,10 @@ void read_close(struct read_capture *capture)
     for (size_t i = 0; i < capture->note_count; i++)
         free(capture->note[i].text);
     free(capture->note);
+    for (size_t i = 0; i < capture->held_count; i++)
+        free(capture->held[i].text);
+    free(capture->held);
+    free(capture->walk);
     free(capture->argv);
     free(capture->live);
     free(capture->other);

@@ -177,6 +177,15 @@ struct read_short {
     uint32_t instance;
 };
 
+/* Live blocks of one call site with the same holders, as a walk through the objects of a Python
+ * program found them. */
+struct read_held {
+    uint32_t walk; /* number: the id of one of `walk`, or of one that was not completed */
+    uint32_t stack, pystack;
+    uint64_t bytes, count;
+    char *text; /* a line with the kind of data, then a line for each holder */
+};
+
 struct read_pair {
     const char *name;
     const char *value;
@@ -278,6 +287,10 @@ struct read_capture {
     size_t kept_count;
     struct read_short *shorts;
     size_t short_count;
+    struct read_held *held;
+    size_t held_count;
+    struct format_def_walk *walk; /* as in the file, in order of time */
+    size_t walk_count;
     struct read_pair *setting;
     size_t setting_count;
     struct read_device *device;

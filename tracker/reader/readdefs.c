@@ -175,6 +175,30 @@ static int take_short(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_held(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_held *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+    char *text = strndup((const char *)(from + 1), def->length);
+
+    if (!text)
+        return reader_no_memory(reader);
+    reader_note_numbers(reader, 0, from->stack, from->pystack);
+    capture->held[capture->held_count++] =
+            (struct read_held){def->id, from->stack, from->pystack, from->bytes, from->count, text};
+    return 0;
+}
+
+static int take_walk(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_walk *from = (const void *)def;
+
+    if (from->why == FORMAT_WALK_NONE || from->why >= FORMAT_WALK_COUNT)
+        return reader_pass_over(reader);
+    reader->capture->walk[reader->capture->walk_count++] = *from;
+    return 0;
+}
+
 static int readdefs_take_hints(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_hints *from = (const void *)def;
@@ -287,6 +311,8 @@ static const struct {
         [FORMAT_DEF_KEPT] = {sizeof(struct format_def_kept), take_kept, true},
         [FORMAT_DEF_SHORT] = {sizeof(struct format_def_short), take_short, true},
         [FORMAT_DEF_MOVES] = {sizeof(struct format_def_moves), take_moves, false},
+        [FORMAT_DEF_HELD] = {sizeof(struct format_def_held), take_held, false},
+        [FORMAT_DEF_WALK] = {sizeof(struct format_def_walk), take_walk, false},
 };
 
 /* ---- blocks ---- */
@@ -519,6 +545,8 @@ static int make_arrays(struct reader *reader)
     capture->evict = readdefs_make(reader, seen[FORMAT_DEF_EVICT], sizeof *capture->evict);
     capture->kept = readdefs_make(reader, seen[FORMAT_DEF_KEPT], sizeof *capture->kept);
     capture->shorts = readdefs_make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
+    capture->held = readdefs_make(reader, seen[FORMAT_DEF_HELD], sizeof *capture->held);
+    capture->walk = readdefs_make(reader, seen[FORMAT_DEF_WALK], sizeof *capture->walk);
     capture->setting = readdefs_make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
     capture->note = readdefs_make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
     capture->device = readdefs_make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);

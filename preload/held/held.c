@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+#include "preload/held/held.h"
+
+#include "preload/anchors/pyhost.h"
+#include "preload/base/guard.h"
+#include "preload/base/msg.h"
+#include "preload/driver/life.h"
+#include "preload/driver/session.h"
+#include "preload/held/held_text.h"
+#include "preload/request/oom.h"
+#include "tracker/capture/capture.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct pyhost_object object;
+
+/* OBJECTS: of one walk, which take 200 bytes each while it runs. */
+#define HELD_OBJECTS_MAX 1000000L
+#define HELD_BLOCKS_MAX  (1u << 18) /* live blocks that a walk is given */
+#define HELD_FAILURES_MAX \
+    (FORMAT_WALKS_MAX / 2) /* walks at failed allocations: the first, second, fourth ... */
+#define HELD_BYTES_LEAST (UINT64_C(1) << 20) /* live at the end: less is not looked at */
+
+enum {
+    WANTED_OOM = 1, /* words of KEDGE_HELD */
+    WANTED_END = 2,
+    FILE_INPUT = 257, /* Py_file_input */
+};
+
+/* As in Python's documentation. */
+#define HELD_FUNCTIONS(F)                                             \
+    F(object *, PyImport_GetModuleDict, (void))                       \
+    F(object *, Py_CompileString, (const char *, const char *, int))  \
+    F(object *, PyEval_EvalCode, (object *, object *, object *))      \
+    F(object *, PyDict_New, (void))                                   \
+    F(int, PyDict_SetItemString, (object *, const char *, object *))  \
+    F(object *, PyDict_GetItemString, (object *, const char *))       \
+    F(void, PyDict_Clear, (object *))                                 \
+    F(object *, PyBytes_FromStringAndSize, (const char *, intptr_t))  \
+    F(char *, PyBytes_AsString, (object *))                           \
+    F(intptr_t, PyBytes_Size, (object *))                             \
+    F(object *, PyObject_CallFunction, (object *, const char *, ...)) \
+    F(object *, PyTuple_GetItem, (object *, intptr_t))                \
+    F(long, PyLong_AsLong, (object *))                                \
+    F(const char *, PyUnicode_AsUTF8, (object *))                     \
+    F(object *, PyErr_Occurred, (void))                               \
+    F(int, PyErr_ExceptionMatches, (object *))                        \
+    F(void, PyErr_Clear, (void))                                      \
+    F(void *, PyThreadState_Get, (void))                              \
+    F(void, Py_DecRef, (object *))
+
+#define HELD_MEMBER(result, name, params) \
+    result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
+static struct {
+    HELD_FUNCTIONS(HELD_MEMBER)
+    object *none, **exception;
+    void (*PyThreadState_EnterTracing)(void *); /* both NULL before 3.11 */
+    void (*PyThreadState_LeaveTracing)(void *);
+} py;
+#undef HELD_MEMBER
+
+static unsigned wanted; /* fixed by held_start */
+static double seconds;
+static bool is_found;
+static pyhost_init make_error; /* OutOfMemoryError's own */
+static uint64_t errors;
+
+static bool held_find_functions(void)
+{
+    bool is_whole = true;
+
+#define HELD_FIND(result, name, params)          \
+    *(void **)&py.name = pyhost_function(#name); \
+    is_whole &= py.name != NULL;
+    HELD_FUNCTIONS(HELD_FIND)
+#undef HELD_FIND
+    py.none = pyhost_function("_Py_NoneStruct");
+    py.exception = pyhost_function("PyExc_Exception");
+    *(void **)&py.PyThreadState_EnterTracing = pyhost_function("PyThreadState_EnterTracing");
+    *(void **)&py.PyThreadState_LeaveTracing = pyhost_function("PyThreadState_LeaveTracing");
+    return is_whole && py.none && py.exception;
+}
+
+/* Clears an error of ours; an interrupt stays. */
+static void held_forget_error(void)
+{
+    if (py.PyErr_Occurred() && py.PyErr_ExceptionMatches(*py.exception))
+        py.PyErr_Clear();
+}
+
+/* ---- what the walk found --------------------------------------------------------------------- */
+
+static uint64_t held_word(const char **io_at)
+{
+    uint64_t word;
+
+    memcpy(&word, *io_at, sizeof word);
+    *io_at += sizeof word;
+    return word;
+}
+
+/* Names what holds most, once. */
+static void held_tell(object *answer)
+{
+    long bytes = py.PyLong_AsLong(py.PyTuple_GetItem(answer, 3));
+    const char *holders = py.PyUnicode_AsUTF8(py.PyTuple_GetItem(answer, 4));
+    char text[OOM_BYTES_MAX];
+
+    if (holders)
+        msg_warn("%s are held by %s; see kedge report %s --view oom",
+                oom_bytes_text(text, (uint64_t)bytes), holders, capture_path());
+}
+
+/* Rows as held.py packs them. */
+static void held_record_rows(uint32_t walk, const char *at, size_t length)
+{
+    enum {
+        WORDS = 5
+    };
+    const char *end = at + length;
+
+    while ((size_t)(end - at) >= WORDS * sizeof(uint64_t)) {
+        struct capture_block sum = {.addr = 0, .size = held_word(&at)};
+        uint64_t count = held_word(&at);
+        size_t text;
+
+        sum.stack = held_word(&at);
+        sum.pystack = held_word(&at);
+        text = held_word(&at);
+        if (text > (size_t)(end - at))
+            return;
+        session_report(capture_held(walk, &sum, count, at, text));
+        at += text;
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+/* The live blocks as bytes; NULL: no memory. */
+static object *held_blocks(int device, struct format_def_walk *walk)
+{
+    uint32_t count, room;
+    object *blocks;
+    char *bytes;
+
+    guard_push();
+    count = capture_live(device, NULL, 0, &walk->bytes);
+    guard_pop();
+    room = count < HELD_BLOCKS_MAX ? count : HELD_BLOCKS_MAX;
+    blocks = py.PyBytes_FromStringAndSize(NULL, (intptr_t)(room * sizeof(struct capture_block)));
+    bytes = blocks ? py.PyBytes_AsString(blocks) : NULL;
+    if (!bytes)
+        return NULL;
+    memset(bytes, 0, room * sizeof(struct capture_block));
+    guard_push();
+    walk->count = capture_live(device, (struct capture_block *)(void *)bytes, room, &walk->bytes);
+    guard_pop();
+    walk->flags = walk->count > room ? FORMAT_WALK_BLOCKS : 0;
+    return blocks;
+}
+
+/* Runs held.py; returns its answer, NULL: it failed. `space`: its namespace. */
+static object *held_run(object *space, object *blocks, object *error)
+{
+    object *code = py.Py_CompileString((const char *)held_text, "<kedge>", FILE_INPUT);
+    object *done = code ? py.PyEval_EvalCode(code, space, space) : NULL;
+    object *look = done ? py.PyDict_GetItemString(space, "look") : NULL;
+    object *answer = look ? py.PyObject_CallFunction(look, "OOdl", blocks, error ? error : py.none,
+                             seconds, HELD_OBJECTS_MAX)
+                          : NULL;
+
+    pyhost_drop(done);
+    pyhost_drop(code);
+    return answer;
+}
+
+static void held_record(object *answer, struct format_def_walk *walk, bool tells)
+{
+    object *rows = py.PyTuple_GetItem(answer, 2); /* borrowed, as the others */
+    const char *bytes = rows ? py.PyBytes_AsString(rows) : NULL;
+    uint32_t number;
+
+    if (!bytes)
+        return;
+    walk->flags |= (uint32_t)py.PyLong_AsLong(py.PyTuple_GetItem(answer, 0));
+    walk->objects = (uint64_t)py.PyLong_AsLong(py.PyTuple_GetItem(answer, 1));
+    guard_push();
+    number = capture_walk_begin();
+    held_record_rows(number, bytes, (size_t)py.PyBytes_Size(rows));
+    session_report(capture_walk(number, walk));
+    guard_pop();
+    if (tells)
+        held_tell(answer);
+}
+
+static uint64_t held_clock(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* `error` NULL: none. An interrupt may be set afterwards. */
+static void held_walk(enum format_walk_why why, object *error, int device, bool tells)
+{
+    struct format_def_walk walk = {.why = (uint32_t)why, .device = device};
+    object *modules = py.PyImport_GetModuleDict();
+    void *thread = py.PyThreadState_Get();
+    object *space = py.PyDict_New();
+    object *blocks = held_blocks(device, &walk);
+    object *answer = NULL;
+    uint64_t begin = held_clock();
+
+    if (py.PyThreadState_EnterTracing)
+        py.PyThreadState_EnterTracing(
+                thread); /* tracers and profilers of the program see nothing */
+    if (space && blocks && modules && py.PyDict_SetItemString(space, "modules", modules) == 0)
+        answer = held_run(space, blocks, error);
+    walk.spent_ns = held_clock() - begin;
+    if (answer)
+        held_record(answer, &walk, tells);
+    held_forget_error();
+    pyhost_drop(answer);
+    pyhost_drop(blocks);
+    if (space)
+        py.PyDict_Clear(space); /* its functions refer to it */
+    pyhost_drop(space);
+    if (py.PyThreadState_LeaveTracing)
+        py.PyThreadState_LeaveTracing(thread);
+}
+
+static bool held_may_walk(void)
+{
+    return life_is_on() && *capture_path() != '\0';
+}
+
+/* ---- when ------------------------------------------------------------------------------------ */
+
+/* An OutOfMemoryError is made: its first handler has not run yet. */
+static int held_error(object *self, object *args, object *keywords)
+{
+    static bool is_busy;
+    int r = make_error(self, args, keywords);
+
+    if (r < 0 || is_busy || !held_may_walk())
+        return r;
+    errors++;
+    if ((errors & (errors - 1)) != 0 || errors >> HELD_FAILURES_MAX != 0)
+        return r;
+    is_busy = true;
+    held_walk(FORMAT_WALK_OOM, self, oom_device(), errors == 1);
+    is_busy = false;
+    return py.PyErr_Occurred() ? -1 : r;
+}
+
+static void held_end(void)
+{
+    uint64_t bytes = 0;
+
+    if (!held_may_walk())
+        return;
+    guard_push();
+    (void)capture_live(-1, NULL, 0, &bytes);
+    guard_pop();
+    if (bytes >= HELD_BYTES_LEAST)
+        held_walk(FORMAT_WALK_END, NULL, -1, false);
+}
+
+void held_start(const struct config *config)
+{
+    const struct config_value *limit = config_key(config, CONFIG_HELD, "seconds");
+
+    wanted = config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END);
+    seconds = limit ? (double)limit->number : 0;
+}
+
+void held_find(void)
+{
+    object *error, *end;
+
+    if (!wanted || is_found || !pyhost_has_module("torch"))
+        return;
+    error = pyhost_in_module("torch", "OutOfMemoryError");
+    if (!error)
+        error = pyhost_in_module("torch.cuda", "OutOfMemoryError"); /* up to PyTorch 2.4 */
+    end = pyhost_in_module("threading", "_shutdown");
+    if (!error || !end || !held_find_functions())
+        return;
+    is_found = true;
+    if (wanted & WANTED_OOM)
+        (void)pyhost_watch_init(error, held_error, &make_error);
+    if (wanted & WANTED_END)
+        (void)pyhost_watch_before(end, held_end);
+}
+
+void held_forget(void)
+{
+    is_found = false;
+    make_error = NULL;
+}

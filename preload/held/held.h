@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
+ *
+ *     torch.OutOfMemoryError is made ─┐ (its tp_init)
+ *     the interpreter ends ───────────┴─► held.py walks the program's objects ─► capture_held
+ *          (threading._shutdown)             with kedge's live blocks: joined by address
+ *
+ * held.py is compiled at each walk, in a namespace of its own: no module is added, and nothing of
+ * it stays. Its bounds are those of held.c; further limits are in kedge-run(1).
+ *
+ * The walk runs in the thread that makes the error or ends the interpreter. It holds the GIL; other
+ * Python threads stand still meanwhile (bounded by KEDGE_HELD=seconds=). It calls no code of the
+ * program, and an error in it is dropped, unless it is an interrupt, which the program gets.
+ *
+ * Threads: those that hold the GIL of the main interpreter. No lock of ours, no malloc of ours.
+ */
+#ifndef KEDGE_PRELOAD_HELD_H
+#define KEDGE_PRELOAD_HELD_H
+
+#include "tracker/base/config.h"
+
+/* From the constructor: keeps what KEDGE_HELD asks for. */
+void held_start(const struct config *config);
+
+/* At each audit event of the interpreter: watches what is not watched yet. */
+void held_find(void);
+
+/* The interpreter has ended. */
+void held_forget(void);
+
+#endif

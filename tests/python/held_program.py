@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""held_program.py CASE FILE: a program that runs out of memory, or leaks until its end. It notes in FILE what it has made.
+
+torch is heldlike.py, or PyTorch itself: the program does not know.
+"""
+import gc
+import json
+import signal
+import sys
+import weakref
+
+import torch
+
+import held_plants
+
+NOTED = {}
+
+
+def make(name, size=None):
+    """A block whose size no other one has."""
+    NOTED[name] = size or (1 << 20) + 4096 * len(NOTED)
+    return torch.empty(NOTED[name] // 4, device="cuda")
+
+
+def fail():
+    try:
+        torch.empty(1 << 44, device="cuda")
+    except torch.OutOfMemoryError:
+        return
+    raise SystemExit("there was room for everything")
+
+
+def plants():
+    gc.disable()
+    held_plants.run(make, fail)
+    gc.enable()
+
+
+def counts():
+    """References to everything that the program can name, and how many objects there are."""
+    gc.collect()
+    known = [o for m in (held_plants, sys.modules["__main__"]) for o in vars(m).values() if gc.is_tracked(o)]
+    return f"{[sys.getrefcount(o) for o in known]} of {len(gc.get_objects())}"
+
+
+def left_as_it_was():
+    kept, cycle = [make("kept")], []
+    cycle.append(cycle)
+    fail()  # what is made at a first failure of any kind
+    settings = gc.isenabled(), gc.get_threshold(), sys.getswitchinterval(), len(sys.modules)
+    counts()  # the collector stops following some objects when it first meets them
+    before = counts()
+    fail()
+    assert counts() == before, f"{counts()} were {before}"
+    assert settings == (gc.isenabled(), gc.get_threshold(), sys.getswitchinterval(), len(sys.modules))
+    local = make("local")
+    gone = weakref.ref(local)
+    fail()
+    fail()
+    del local
+    assert gone() is None, "a local outlived its name"
+    return kept
+
+
+def watched():
+    """A tracer and a profiler of the program see no line of anybody else."""
+    seen = set()
+
+    def note(frame, event, arg):
+        seen.add(frame.f_code.co_filename)
+        return note
+
+    sys.settrace(note)
+    sys.setprofile(note)
+    fail()
+    sys.setprofile(None)
+    sys.settrace(None)
+    assert not [s for s in seen if "kedge>" in s], seen
+    assert any("held_program" in s for s in seen), seen
+
+
+def interrupted():
+    """An interrupt that comes while objects are walked reaches the program."""
+    def bell(number, frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, bell)
+    room = [[i] for i in range(600_000)]
+    for _ in range(4):  # of which the first, the second and the fourth are walks
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            fail()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            NOTED["interrupted"] = len(room)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def graphs():
+    """Losses that keep what their graphs keep: of the stand-in's nodes."""
+    first = torch.MulBackward0(make("old"))
+    second = torch.MulBackward0(make("shared"))
+    other = torch.MulBackward0(make("both"), second)
+    held_plants.ALSO = other._raw_saved_self.data
+    held_plants.ALSO2 = make("named")
+    held_plants.HISTORY = [torch.Tensor(4096, first), torch.Tensor(8192, second)]
+    held_plants.OTHER = torch.Tensor(16384, other)
+    del first, second, other
+    fail()
+
+
+def end():
+    held_plants.KEPT = [make("kept")]
+
+
+def small_bound():
+    held_plants.KEPT = [make("kept")]
+    held_plants.MANY = [[i] for i in range(1_200_000)]
+    fail()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    with open(sys.argv[2], "w", encoding="utf-8") as out:
+        json.dump(NOTED, out)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""What kedge asks of PyTorch's objects, with nothing behind it: tensors with memory of the device, and graphs of nodes whose
+references Python does not show, as those of PyTorch's C++. Memory is likememory.py's."""
+import ctypes
+import sys
+import types
+
+import likememory
+
+strided = "strided"
+
+
+class OutOfMemoryError(RuntimeError):
+    pass
+
+
+class Hidden:
+    """A reference that no object shows."""
+    __slots__ = ("address",)
+
+    def __init__(self, obj):
+        self.address = id(obj)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(obj))
+
+    def get(self):
+        return ctypes.cast(self.address, ctypes.py_object).value
+
+    def __del__(self):
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(self.get()))
+
+
+class UntypedStorage:
+    __slots__ = ("pointer", "size")
+    device = types.SimpleNamespace(type="cuda")
+    _cdata = 0
+
+    def data_ptr(self):
+        return self.pointer.value
+
+    def nbytes(self):
+        return self.size
+
+    def __del__(self):
+        likememory.free(self.pointer)
+
+
+class TensorBase:
+    __slots__ = ("hidden", "grad", "_base", "_backward_hooks", "node", "uses", "__weakref__")
+    is_cuda = property(lambda self: True)
+    layout = property(lambda self: strided)
+    is_leaf = property(lambda self: self.node is None)
+    retains_grad = property(lambda self: False)
+    grad_fn = property(lambda self: self.node.get() if self.node else None)
+
+    def __init__(self, size, node=None):
+        self.grad = self._base = self._backward_hooks = self.node = None
+        self.uses = 1
+        storage = UntypedStorage()
+        storage.size = size
+        try:
+            storage.pointer = likememory.empty(size)
+        except RuntimeError:
+            storage.pointer = ctypes.c_uint64()
+            raise OutOfMemoryError("no memory") from None
+        self.hidden = Hidden(storage)
+        self.node = Hidden(node) if node else None
+
+    def untyped_storage(self):
+        return self.hidden.get()
+
+    def _use_count(self):
+        return self.uses
+
+
+class Tensor(TensorBase):
+    @classmethod
+    def __torch_function__(cls, *args, **kwargs):
+        raise SystemExit("the program's __torch_function__ was called")
+
+
+class SavedTensor:
+    __slots__ = ("data", "unpack_hook")
+
+    def __init__(self, data):
+        self.data, self.unpack_hook = data, None
+
+
+class MulBackward0:
+    """A node that saves a tensor, and needs others."""
+    __slots__ = ("keeps", "below")
+
+    def __init__(self, saved, *below):
+        self.keeps, self.below = Hidden(saved), [Hidden(b) for b in below]
+        saved.uses = 2
+
+    @property
+    def next_functions(self):
+        return tuple((b.get(), 0) for b in self.below)
+
+    @property
+    def _raw_saved_self(self):
+        return SavedTensor(self.keeps.get())
+
+    @property
+    def _saved_self(self):
+        raise SystemExit("a saved tensor was unpacked")
+
+
+class Off:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *args):
+        pass
+
+
+class Module:
+    def __init__(self):
+        self._modules, self._parameters, self._buffers = {}, {}, {}
+
+
+class Optimizer:
+    pass
+
+
+def empty(count, device="cuda"):
+    return Tensor(4 * count)
+
+
+def storage_uses(cdata):
+    return 2
+
+
+_C = types.SimpleNamespace(TensorBase=TensorBase, DisableTorchFunctionSubclass=Off, _storage_Use_Count=storage_uses,
+                           _autograd=types.SimpleNamespace(SavedTensor=SavedTensor))
+nn = types.SimpleNamespace(Module=Module)
+optim = types.SimpleNamespace(Optimizer=Optimizer)
+for name in ("torch.nn", "torch.optim"):
+    sys.modules[name] = types.ModuleType(name)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracker/capture/capdefs.h"
+#include "tracker/capture/caplive.h"
+#include "tracker/capture/capstate.h"
+#include "tracker/capture/capture.h"
+
+#include <stdatomic.h>
+
+static _Atomic uint32_t walks;
+static _Atomic uint32_t records[FORMAT_WALKS_MAX]; /* of each walk */
+
+uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes)
+{
+    int r;
+
+    *ret_bytes = 0;
+    return capstate_begin(false, &r) ? caplive_list(device, to, room, ret_bytes) : 0;
+}
+
+uint32_t capture_walk_begin(void)
+{
+    uint32_t number;
+    int r;
+
+    if (!capstate_begin(false, &r))
+        return 0;
+    number = atomic_fetch_add_explicit(&walks, 1, memory_order_relaxed) + 1;
+    return number <= FORMAT_WALKS_MAX ? number : 0;
+}
+
+int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
+        size_t length)
+{
+    struct format_def_held def = {
+            .def = {.kind = FORMAT_DEF_HELD, .id = walk},
+            .bytes = sum->size,
+            .count = count,
+            .stack = (uint32_t)sum->stack,
+            .pystack = (uint32_t)sum->pystack,
+    };
+    int r;
+
+    if (walk == 0 || walk > FORMAT_WALKS_MAX || !capstate_begin(false, &r)
+            || atomic_fetch_add_explicit(&records[walk - 1], 1, memory_order_relaxed)
+                    >= FORMAT_HELD_MAX)
+        return 0;
+    capstate_degraded(capdefs_sync(0, def.stack));
+    capstate_degraded(capdefs_sync_python(def.pystack));
+    capstate_degraded(capdefs_put(&def.def, sizeof def, text, length));
+    return capstate_trouble();
+}
+
+int capture_walk(uint32_t walk, const struct format_def_walk *what)
+{
+    struct format_def_walk def = *what;
+    struct format_header *header;
+    int r;
+
+    header = walk == 0 ? NULL : capstate_begin(false, &r);
+    if (!header)
+        return 0;
+    def.def = (struct format_def){.kind = FORMAT_DEF_WALK, .id = walk};
+    def.time_ns = capstate_time();
+    def.failures = __atomic_load_n(&header->oom_count, __ATOMIC_RELAXED);
+    capstate_degraded(capdefs_put(&def.def, sizeof def, NULL, 0));
+    return capstate_trouble();
+}
