@@ -64,8 +64,9 @@ static struct {
 static unsigned wanted; /* fixed by held_start */
 static double seconds;
 static bool is_found;
-static pyhost_init make_error; /* OutOfMemoryError's own */
-static uint64_t errors;
+/* The classes' own functions. */
+static pyhost_init make_error, make_accelerator_error;
+static uint64_t errors, failures; /* counted by this module; by oom.c at the last look */
 
 static bool held_find_functions(void)
 {
@@ -239,21 +240,36 @@ static bool held_may_walk(void)
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
-/* An OutOfMemoryError is made: its first handler has not run yet. */
-static int held_error(object *self, object *args, object *keywords)
+/* An error about memory was made, and its first handler has not run yet. -1: an interrupt came. */
+static int held_failed(object *error)
 {
     static bool is_busy;
+    int device = -1;
+
+    failures = oom_count(&device);
+    errors++;
+    if (is_busy || (errors & (errors - 1)) != 0 || errors >> HELD_FAILURES_MAX != 0)
+        return 0;
+    is_busy = true;
+    held_walk(FORMAT_WALK_OOM, error, device, errors == 1);
+    is_busy = false;
+    return py.PyErr_Occurred() ? -1 : 0;
+}
+
+static int held_error(object *self, object *args, object *keywords)
+{
     int r = make_error(self, args, keywords);
 
-    if (r < 0 || is_busy || !held_may_walk())
-        return r;
-    errors++;
-    if ((errors & (errors - 1)) != 0 || errors >> HELD_FAILURES_MAX != 0)
-        return r;
-    is_busy = true;
-    held_walk(FORMAT_WALK_OOM, self, oom_device(), errors == 1);
-    is_busy = false;
-    return py.PyErr_Occurred() ? -1 : r;
+    return r < 0 || !held_may_walk() ? r : held_failed(self);
+}
+
+/* Of any error of CUDA's; without PyTorch's cache also of a failed cudaMalloc. */
+static int held_accelerator_error(object *self, object *args, object *keywords)
+{
+    int r = make_accelerator_error(self, args, keywords);
+    int device;
+
+    return r < 0 || !held_may_walk() || oom_count(&device) == failures ? r : held_failed(self);
 }
 
 static void held_end(void)
@@ -279,19 +295,22 @@ void held_start(const struct config *config)
 
 void held_find(void)
 {
-    object *error, *end;
+    object *error, *accelerator, *end;
 
-    if (!wanted || is_found || !pyhost_has_module("torch"))
+    if (!wanted || is_found || !pyhost_has_module("torch._C"))
         return;
-    error = pyhost_in_module("torch", "OutOfMemoryError");
+    error = pyhost_in_module("torch._C", "OutOfMemoryError");
     if (!error)
-        error = pyhost_in_module("torch.cuda", "OutOfMemoryError"); /* up to PyTorch 2.4 */
+        error = pyhost_in_module("torch._C", "_OutOfMemoryError");  /* up to PyTorch 2.4 */
+    accelerator = pyhost_in_module("torch._C", "AcceleratorError"); /* from PyTorch 2.8 on */
     end = pyhost_in_module("threading", "_shutdown");
     if (!error || !end || !held_find_functions())
         return;
     is_found = true;
     if (wanted & WANTED_OOM)
         (void)pyhost_watch_init(error, held_error, &make_error);
+    if ((wanted & WANTED_OOM) && accelerator)
+        (void)pyhost_watch_init(accelerator, held_accelerator_error, &make_accelerator_error);
     if (wanted & WANTED_END)
         (void)pyhost_watch_before(end, held_end);
 }
@@ -299,5 +318,4 @@ void held_find(void)
 void held_forget(void)
 {
     is_found = false;
-    make_error = NULL;
 }

@@ -2,7 +2,7 @@
 /*
  * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
  *
- *     torch.OutOfMemoryError is made ─┐ (its tp_init)
+ *     PyTorch makes its error        ─┐ (tp_init of OutOfMemoryError, AcceleratorError)
  *     the interpreter ends ───────────┴─► held.py walks the program's objects ─► capture_held
  *          (threading._shutdown)             with kedge's live blocks: joined by address
  *

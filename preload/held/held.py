@@ -296,6 +296,7 @@ class Walk:
         self.skip = set()   # ids that no path goes through
         self.wheres = {}    # id of a tensor or storage ─► every chunk and root that refers to it
         self.edges = {}     # the same ─► references from Python that were found
+        self.native = set() # of them those that C++ refers to
         self.kinds = Kinds(api)
         self.of_kind = collections.defaultdict(list)  # objects of each kind that has a letter
         self.index = {}     # chunk ─► {id of a child: [its parents]}, made when a path goes through
@@ -319,6 +320,8 @@ class Walk:
         if i in self.wheres:
             self.wheres[i].append(where)
             self.edges[i] += edge
+            if not edge:
+                self.native.add(i)
 
     def referents(self, objects):
         """What objects refer to, except modules: the state of _asyncio in CPython 3.12 has a list of objects that are freed
@@ -343,7 +346,7 @@ class Walk:
             for obj in part:
                 if kinds[type(obj)]:
                     for _, child in self.extra(obj):
-                        self.meet(child, chunk, 0)
+                        self.meet(child, chunk, kinds[type(obj)] == "a")  # the others are references of C++'s
 
     def extra(self, obj):
         """References that gc does not show, by name."""
@@ -638,13 +641,13 @@ class Namer:
                     if root is not None and root.kind == "graph":
                         found.append((root.node, "graph"))
                     elif not text.endswith("._base"):
-                        found.append((self.general(text), root.kind if root else None))
+                        found.append((text, root.kind if root else None))
             elif id(obj) in self.lost:
                 text, kind = self.lost[id(obj)]
                 if kind == "cycle":
-                    found.append((self.general(f"only a cycle that the collector has not freed: {text}"), None))
+                    found.append((f"only a cycle that the collector has not freed: {text}", None))
                 elif kind == "outside":
-                    found.append((self.general(f"{text}, which a running call or C code holds"), "unnamed"))
+                    found.append((f"{text}, which a running call or C code holds", "unnamed"))
             self.of[id(obj)] = found
         return self.of[id(obj)]
 
@@ -672,7 +675,7 @@ def settle(storage, namer, owners, with_paths):
                 nodes.append(id(text))
                 word = "saved for backward"
             else:
-                held.setdefault(text, kind)
+                held.setdefault(namer.general(text), kind)
     for node in dict.fromkeys(nodes):
         for text, kind in owners.get(node, ()):
             held.setdefault(text, kind)
@@ -740,7 +743,8 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
             storage.tensors.append(obj)
             storage.saved += saved.get(id(obj), ())
             if id(obj) in counts and not walk.cut and lost.get(id(obj), ("", "nothing"))[1] == "nothing":
-                storage.unnamed += max(0, counts[id(obj)] - walk.edges.get(id(obj), 0))
+                count, native = counts[id(obj)]
+                storage.unnamed += max(0, count - (native or id(obj) in walk.native) - walk.edges.get(id(obj), 0))
     return sorted(found.values(), key=lambda s: -s.bytes)
 
 
@@ -763,11 +767,11 @@ def look(blocks, error, seconds, objects, api=None):
 
 
 def count_references(tensors, api):
-    """References from Python to each tensor, before this text adds any."""
+    """References to each tensor's object, before this text adds any; and how many are C++'s."""
     probe = [[]]
     pair = [probe[0] for _ in range(1)]
     base = [sys.getrefcount(o) for o in pair][0]  # two lists, as here
-    return {id(o): sys.getrefcount(o) - base - api.count_native(o) for o in tensors}
+    return {id(o): (sys.getrefcount(o) - base, api.count_native(o)) for o in tensors}
 
 
 def take(api, blocks, error, deadline, most):

@@ -23,11 +23,16 @@ enum {
 };
 
 static atomic_bool told;
-static atomic_int last_device = -1;
+static atomic_int last_device;
+static _Atomic uint64_t times; /* stored after the device */
 
-int oom_device(void)
+uint64_t oom_count(int *ret_device)
 {
-    return atomic_load_explicit(&last_device, memory_order_relaxed);
+    uint64_t count = atomic_load_explicit(&times, memory_order_acquire);
+
+    if (count > 0)
+        *ret_device = atomic_load_explicit(&last_device, memory_order_relaxed);
+    return count;
 }
 
 /* ---- the figures of heaps and device -------------------------------------------------------- */
@@ -211,6 +216,7 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
     look_at_device(request->tag.device, &info);
     session_report(capture_oom(&info, &top));
     atomic_store_explicit(&last_device, request->tag.device, memory_order_relaxed);
+    atomic_fetch_add_explicit(&times, 1, memory_order_release);
     if (!atomic_exchange(&told, true))
         oom_tell(&info, &top);
 }

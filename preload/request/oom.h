@@ -25,7 +25,7 @@ enum {
 };
 const char *oom_bytes_text(char text[static OOM_BYTES_MAX], uint64_t bytes);
 
-/* The device on which memory last ran out, -1 = none yet. */
-int oom_device(void);
+/* How often memory ran out; *ret_device: where it last did, unchanged if it never did. */
+uint64_t oom_count(int *ret_device);
 
 #endif

@@ -131,9 +131,9 @@ def storage_uses(cdata):
     return 2
 
 
-_C = types.SimpleNamespace(TensorBase=TensorBase, DisableTorchFunctionSubclass=Off, _storage_Use_Count=storage_uses,
-                           _autograd=types.SimpleNamespace(SavedTensor=SavedTensor))
+sys.modules["torch._C"] = _C = types.ModuleType("torch._C")
+_C.TensorBase, _C.DisableTorchFunctionSubclass, _C._storage_Use_Count = TensorBase, Off, storage_uses
+_C._autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
 nn = types.SimpleNamespace(Module=Module)
 optim = types.SimpleNamespace(Optimizer=Optimizer)
-for name in ("torch.nn", "torch.optim"):
-    sys.modules[name] = types.ModuleType(name)
+_C.OutOfMemoryError = OutOfMemoryError

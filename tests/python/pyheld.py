@@ -5,7 +5,7 @@
 
     pyheld.py CASE
 
-heldlike.py stands in for PyTorch by its name; tests/frameworks asks the real one (cases/held.py).
+heldlike.py stands in for PyTorch by its name; tests/frameworks asks the real one (cases/holders.py).
 """
 import json
 import pathlib
