@@ -17,6 +17,7 @@ collections, gc, os, sys, time, types = (
     modules[name] for name in ("collections", "gc", "os", "sys", "time", "types"))
 
 CHUNK = 64           # objects whose referents are asked for at once
+STRIDE = 4096        # children of a chunk between two looks at the bounds
 PATHS = 400          # storages of which paths are looked for, the largest first
 HOLDERS = 6          # of a row
 ROWS = 200
@@ -156,7 +157,8 @@ def space_of(obj):
 def key_text(key):
     plain = type(key) in (str, int, bool, float, bytes, type(None))
     text = repr(key) if plain else f"<{name_of(type(key))}>"
-    return text if len(text) < 60 else text[:56] + "...'"
+    text = text if len(text) < 60 else text[:56] + "...'"
+    return f"[{text}]"
 
 
 def place(frame, line=None):
@@ -172,20 +174,20 @@ def cell_value(cell):
 
 
 def names(obj, api, kind):
-    """(name, object) of the references of obj that have a name, the better name first."""
+    """(name, object) of the references of obj that have a name, the better name first. A name is a text, or a function
+    and its argument: of a large container one is wanted."""
     t, mro = type(obj), mro_of(type(obj))
     if dict in mro:
-        items = list(dict.items(obj))
-        yield from ((f"[{key_text(k)}]", v) for k, v in items)
-        yield from ((".keys()", k) for k, _ in items)
+        yield from (((key_text, k), v) for k, v in dict.items(obj))
+        yield from ((".keys()", k) for k in dict.keys(obj))
     elif tuple in mro or list in mro:
         fields = getattr(t, "_fields", None) if tuple in mro else None
         for i, value in enumerate((tuple if tuple in mro else list).__iter__(obj)):
-            yield (f".{fields[i]}" if type(fields) is tuple and i < len(fields) else f"[{i}]"), value
+            yield (f".{fields[i]}" if type(fields) is tuple and i < len(fields) else (key_text, i)), value
     elif set in mro or frozenset in mro:
         yield from (("{...}", v) for v in (set if set in mro else frozenset).__iter__(obj))
     elif collections.deque in mro:
-        yield from ((f"[{i}]", v) for i, v in enumerate(collections.deque.__iter__(obj)))
+        yield from (((key_text, i), v) for i, v in enumerate(collections.deque.__iter__(obj)))
     elif t is types.CellType:
         yield "", cell_value(obj)
     elif t is types.FunctionType:
@@ -207,10 +209,10 @@ def names(obj, api, kind):
         yield from ((f".{name}", dict_of(partial)[name].__get__(obj)) for name in ("func", "args", "keywords"))
     own = None if type in mro else instance_dict(obj)
     if own is not None:
-        yield from ((f".{n}" if type(n) is str else f".__dict__[{key_text(n)}]", v) for n, v in list(own.items()))
+        yield from ((f".{n}" if type(n) is str else f".__dict__{key_text(n)}", v) for n, v in own.items())
         yield ".__dict__", own
     for k in mro:
-        for name, member in list(dict_of(k).items()):
+        for name, member in dict_of(k).items():
             if type(member) is types.MemberDescriptorType:
                 try:
                     yield f".{name}", member.__get__(obj)
@@ -328,18 +330,23 @@ class Walk:
         already, which a reference would bring back and free again. What is in modules are roots."""
         return gc.get_referents(*[o for o in objects if self.kinds[type(o)] != "M"])
 
+    def is_over(self):
+        self.cut = self.cut or time.monotonic() > self.deadline or len(self.objects) > self.most
+        return self.cut
+
     def run(self, roots):
         at, seen, objects, wheres, kinds = len(self.objects), self.seen, self.objects, self.wheres, self.kinds
         for root in roots:
             self.roots.append(root)
             for _, value in root.items:
                 self.meet(value, -len(self.roots), 1)
-        while at < len(objects) and not self.cut:
-            self.cut = time.monotonic() > self.deadline or len(objects) > self.most
+        while at < len(objects) and not self.is_over():
             part = objects[at:at + CHUNK]
             chunk, at = len(self.chunks), at + len(part)
             self.chunks.append((at - len(part), at))
-            for child in self.referents(part):
+            for n, child in enumerate(self.referents(part)):
+                if n % STRIDE == STRIDE - 1 and self.is_over():
+                    break
                 i = id(child)
                 if i in wheres or i not in seen and (gc.is_tracked(child) or kinds[type(child)]):
                     self.meet(child, chunk, 1)
@@ -356,7 +363,7 @@ class Walk:
     def name(self, up, here):
         for name, child in names(up, self.api, self.kind(up)):
             if child is here or type(here) is types.CellType and child is not None and child is cell_value(here):
-                return name
+                return name if type(name) is str else name[0](name[1])
         if type(up) in (types.FrameType, types.TracebackType):
             return ""
         if type in mro_of(type(up)) and type(here) is dict:
@@ -470,7 +477,7 @@ def module_roots(folders):
 
 def context_root():
     context = modules["contextvars"].copy_context() if "contextvars" in modules else {}
-    return Root("context variable '", "'", [(v.name, x) for v, x in context.items()], "context"), context
+    return Root("context variable '", "'", [(v.name, x) for v, x in context.items()], "context")
 
 
 def backward_runs(over):
@@ -774,30 +781,19 @@ def count_references(tensors, api):
     return {id(o): (sys.getrefcount(o) - base, api.count_native(o)) for o in tensors}
 
 
-def take(api, blocks, error, deadline, most):
-    walk, folders = Walk(api, deadline, most), library_folders()
-    live, kinds, there = gc.get_objects(), walk.kinds, collections.defaultdict(list)
-    for obj in live:
-        if kinds[type(obj)]:
-            there[kinds[type(obj)]].append(obj)
-    del obj
-    counts = count_references(there["t"], api)
-    caller = sys._getframe(1).f_back  # of look
+def all_roots(walk, there, error, caller, folders):
+    """Roots of the program, of libraries' functions, of libraries. Notes what no path goes through."""
     running, frames = frame_roots(folders)
     own, libraries, spaces = module_roots(folders)
     step = pending_traceback(there["b"], there["e"], caller) if error is not None else None
     left, gone = traceback_roots(error, step, folders)
-    context, holder = context_root()
-    ours = [globals(), error, holder, running, frames, own, libraries, spaces, left, gone, live, there, counts,
-            *there.values(), *vars(walk).values()]
-    ours += [root.items for root in running + own + libraries + left + [context]]
-    walk.skip.update(id(o) for group in (ours, frames, spaces, gone) for o in group)
-    walk.run([r for r in left + running if r.kind != "library"] + own)
-    walk.run([r for r in left + running if r.kind == "library"])
+    walk.skip.update(map(id, [globals(), *frames, *spaces, *gone]))
+    near = [r for r in left + running if r.kind != "library"]
+    return near + own, [r for r in left + running if r.kind == "library"], libraries + [context_root()]
 
-    every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
-    flags = 2 if backward_runs(caller if error is not None else None) else 0 if api.graphs else 4
-    graphs = Graphs(api, () if flags else every.values(), () if flags else there["n"] + walk.of_kind["n"], deadline)
+
+def read_graphs(walk, api, graphs, every):
+    """{id of a tensor that a graph saves: the nodes}; walks what else nodes keep."""
     saved, inside = {}, []
     for node in graphs.nodes.values():
         for name, obj in api.saved(node):
@@ -806,15 +802,12 @@ def take(api, blocks, error, deadline, most):
                 saved.setdefault(id(obj), []).append(node)
             elif obj is not None:
                 inside.append(Root(name, "", [("", obj)], "graph", node))
-    inside += [Root("", "", [("", node)], "graph", node) for node in graphs.nodes.values()]
-    walk.run(inside)
-    walk.run(libraries + [context])  # last: few things hang on them, and they are many
-    every.update((id(o), o) for o in walk.of_kind["t"])
+    walk.run(inside + [Root("", "", [("", node)], "graph", node) for node in graphs.nodes.values()])
+    return saved
 
-    lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
-    lost = sort_lost(walk, live, lonely, walk.skip) if lonely and not walk.cut else {}
-    del live, there
-    storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
+
+def answer(api, walk, graphs, blocks, storages, lost, every):
+    """The rows, the most bytes that the same holders have, and these holders."""
     words = memoryview(blocks).cast("Q")
     rows = sorted(tuple(words[n:n + 4]) for n in range(0, len(words), 4) if words[n + 1])
     namer = Namer(walk, lost, classify(walk, api, every.values()))
@@ -826,4 +819,29 @@ def take(api, blocks, error, deadline, most):
     for key, (size, _) in groups:
         sums[key[2:]] += size
     top = max(sums, key=sums.get, default=())
-    return flags | (walk.cut or graphs.cut), len(walk.seen), pack(groups[:ROWS]), sums[top], " and ".join(top[1:3])
+    return pack(groups[:ROWS]), sums[top], " and ".join(top[1:3])
+
+
+def take(api, blocks, error, deadline, most):
+    walk, live, there = Walk(api, deadline, most), gc.get_objects(), collections.defaultdict(list)
+    for obj in live:
+        if walk.kinds[type(obj)]:
+            there[walk.kinds[type(obj)]].append(obj)
+    del obj
+    counts = count_references(there["t"], api)
+    caller = sys._getframe(1).f_back  # of look
+    near, far, last = all_roots(walk, there, error, caller, library_folders())
+    walk.run(near)
+    walk.run(far)
+    every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
+    flags = 2 if backward_runs(caller if error is not None else None) else 0 if api.graphs else 4
+    graphs = Graphs(api, () if flags else every.values(), () if flags else there["n"] + walk.of_kind["n"], deadline)
+    saved = read_graphs(walk, api, graphs, every)
+    walk.run(last)  # few things hang on libraries, and they are many
+    every.update((id(o), o) for o in walk.of_kind["t"])
+
+    lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
+    lost = sort_lost(walk, live, lonely, walk.skip) if lonely and not walk.cut else {}
+    del live, there
+    storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
+    return flags | (walk.cut or graphs.cut), len(walk.seen), *answer(api, walk, graphs, blocks, storages, lost, every)

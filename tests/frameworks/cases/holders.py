@@ -61,7 +61,16 @@ def leaked(row, work):
     return wrong, f"{top['bytes'] / (1 << 20):.2f} MiB in {top['count']} blocks: {top['held_by'][0]}, of {walk['live_bytes'] / (1 << 20):.2f} MiB"
 
 
+def untouched(row, work):
+    """References, objects, locals, collector: as they were before a walk (held_program.py looks itself)."""
+    walk, done = walked(row, work, "stream")
+    wrong = [] if done.status == 0 and walk["rows"] else [f"exit {done.status}, {len(walk['rows'])} rows: {done.errors.strip()[-800:]}"]
+    return wrong, "references, objects, locals and the collector are as they were"
+
+
 CASES = [
     anchors.Look("held_plants", anchors.BOTH, "torch_held.py", ("plants.json",), look=planted, short=("torch",)),
     anchors.Look("held_leak", ("torch",), "torch_leak.py", ("--leak",), look=leaked, short=("torch",)),
+    anchors.Look("held_untouched", anchors.BOTH, "../../python/held_program.py", ("left_as_it_was", "noted.json"), look=untouched,
+                 short=("torch",)),
 ]
