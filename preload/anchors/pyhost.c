@@ -570,6 +570,11 @@ void *pyhost_function(const char *name)
     return resolve_real_dlsym()(interpreter, name);
 }
 
+const char *pyhost_type_name(const object *type)
+{
+    return (const char *)pyhost_word_at(type, TYPE_NAME);
+}
+
 bool pyhost_watch_init(object *type, pyhost_init ours, pyhost_init *ret_theirs)
 {
     enum {

@@ -85,6 +85,9 @@ bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
  */
 void *pyhost_function(const char *name);
 
+/* The name of a class, valid as long as it. */
+const char *pyhost_type_name(const struct pyhost_object *type);
+
 /*
  * Puts `ours` in the place of the C function that fills in new objects of a class that C made
  * (tp_init), which *ret_theirs gets; the class's `__init__` stays what it is. True if it is there.

@@ -11,6 +11,7 @@
 #include "tracker/capture/capture.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -84,11 +85,20 @@ static bool held_find_functions(void)
     return is_whole && py.none && py.exception;
 }
 
-/* Clears an error of ours; an interrupt stays. */
+/* Notes an error of the walk, and clears it; an interrupt stays. */
 static void held_forget_error(void)
 {
-    if (py.PyErr_Occurred() && py.PyErr_ExceptionMatches(*py.exception))
-        py.PyErr_Clear();
+    char text[128];
+    const object *type = py.PyErr_Occurred();
+
+    if (!type || !py.PyErr_ExceptionMatches(*py.exception))
+        return;
+    (void)snprintf(text, sizeof text, "what holds the memory is not known: %s in the walk",
+            pyhost_type_name(type));
+    py.PyErr_Clear();
+    guard_push();
+    (void)capture_note(2, text);
+    guard_pop();
 }
 
 /* ---- what the walk found --------------------------------------------------------------------- */
@@ -301,8 +311,8 @@ void held_find(void)
         return;
     error = pyhost_in_module("torch._C", "OutOfMemoryError");
     if (!error)
-        error = pyhost_in_module("torch._C", "_OutOfMemoryError");  /* up to PyTorch 2.4 */
-    accelerator = pyhost_in_module("torch._C", "AcceleratorError"); /* from PyTorch 2.8 on */
+        error = pyhost_in_module("torch._C", "_OutOfMemoryError");  /* older ones */
+    accelerator = pyhost_in_module("torch._C", "AcceleratorError"); /* not in 2.5 */
     end = pyhost_in_module("threading", "_shutdown");
     if (!error || !end || !held_find_functions())
         return;

@@ -3,6 +3,7 @@
 namespace of its own that has `modules` (sys.modules); nothing imports it, and nothing of it stays.
 
     look(blocks, error, seconds, objects) ─► rows: how many bytes, who allocated them, what they are, what holds them
+         roots ─► Walk ─► Graphs ─► sort_lost ─► find_storages ─► settle (Namer) ─► by_block
 
 The walk goes downwards, by gc.get_referents, from what a person can name: locals of running functions, globals, the
 frames that an exception has left. (gc.get_referrers does not find the locals of running functions.) Then come the
@@ -755,15 +756,17 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
     return sorted(found.values(), key=lambda s: -s.bytes)
 
 
-def look(blocks, error, seconds, objects, api=None):
-    """blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the
-    exception that is being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most): flag 1 the time or the room ran out, 2 graphs
-    were not read because a backward pass runs, 4 because this PyTorch lacks names that are needed."""
-    api = api or Torch()
+def look(blocks, error, seconds, objects):
+    """blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
+    being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
+    ran out, 2 graphs were not read because a backward pass runs, 4 because this PyTorch lacks names that are needed."""
+    api = Torch()
     deadline = time.monotonic() + 0.7 * seconds  # of walks; paths come after them
     collects, interval = gc.isenabled(), sys.getswitchinterval()
     gc.disable()
-    sys.setswitchinterval(1000.0)  # no other thread of Python's changes objects meanwhile
+    # No other thread of Python's changes objects meanwhile. One that begins to wait now waits as long as this says, also
+    # after the walk, unless the GIL is let go: so it is no longer than it must be, and once it is let go.
+    sys.setswitchinterval(2.0 * seconds)
     try:
         with api.off():
             return take(api, blocks, error, deadline, objects)
@@ -771,6 +774,7 @@ def look(blocks, error, seconds, objects, api=None):
         sys.setswitchinterval(interval)
         if collects:
             gc.enable()
+        time.sleep(0)
 
 
 def count_references(tensors, api):

@@ -2,6 +2,7 @@
 """What kedge asks of PyTorch's objects, with nothing behind it: tensors with memory of the device, and graphs of nodes whose
 references Python does not show, as those of PyTorch's C++. Memory is likememory.py's."""
 import ctypes
+import os
 import sys
 import types
 
@@ -137,3 +138,5 @@ _C._autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
 nn = types.SimpleNamespace(Module=Module)
 optim = types.SimpleNamespace(Optimizer=Optimizer)
 _C.OutOfMemoryError = OutOfMemoryError
+if "HELD_UNKNOWN" in os.environ:  # a PyTorch of another kind
+    del _C.TensorBase

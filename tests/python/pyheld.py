@@ -21,11 +21,11 @@ LIKE = PARTS / "held"
 BOUND = "oom,end,seconds=600"  # no test depends on how fast the machine is
 
 
-def held(python, case, wanted=BOUND):
+def held(python, case, wanted=BOUND, **changes):
     """The report of a run, what the program noted, and what was said."""
     fresh("run.kcap", "noted.json")
     done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, HERE / "held_program.py", case, "noted.json",
-               PYTHONPATH=LIKE, KEDGE_HELD=wanted)
+               PYTHONPATH=LIKE, KEDGE_HELD=wanted, **changes)
     check(f"{case}: exit {done.returncode}: {done.stdout[-1500:]}", done.returncode == 0)
     noted = pathlib.Path("noted.json")
     return tool_json("report", "run.kcap"), json.loads(noted.read_text(encoding="utf-8")) if noted.exists() else {}, done.stdout
@@ -89,6 +89,12 @@ def nothing_is_walked_where_nobody_wants_it(python):
         check("a walk", "held" not in report["ooms"][-1] and ", which a running call" not in said)
 
 
+def a_walk_that_fails_is_noted():
+    report, _, _ = held(interpreters()[0][1], "end", HELD_UNKNOWN="1")
+    check(f"no note: {report['notes']}", any("is not known: AttributeError in the walk" in str(n) for n in report["notes"]))
+    check("a walk", "held_at_end" not in report)
+
+
 @each
 def what_graphs_keep_is_told_by_who_keeps_them(python):
     report, sizes, _ = held(python, "graphs")
@@ -102,7 +108,7 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them)
+         nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()
