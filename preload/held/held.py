@@ -32,12 +32,14 @@ name_of = type.__dict__["__qualname__"].__get__
 partial = getattr(modules.get("functools"), "partial", None)
 SUSPENDED = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")  # as oom.c knows them
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------------------------
 
 class Torch:
-    """What is asked of PyTorch. `graphs`: it has the names by which graphs are read, which are not all documented."""
+    """What is asked of PyTorch. `graphs`: it has the names by which graphs are read, which are not all documented.
+    `runs`: neither graphs nor gradients are read (backward_runs)."""
 
     def __init__(self):
         self.torch = torch = modules["torch"]
@@ -51,6 +53,7 @@ class Torch:
         self.storage_uses = getattr(torch._C, "_storage_Use_Count", None)
         self.off = torch._C.DisableTorchFunctionSubclass
         self.saved_names = {}
+        self.runs = False
 
     def kind(self, t):
         """t(ensor), s(torage), v: a saved tensor, a(rray of objects), n(ode of a graph), m(odule), o(ptimizer) or ""."""
@@ -87,11 +90,11 @@ class Torch:
         """References that gc does not show: [(name, object)]."""
         base, found = self.base, []
         if kind == "t":
-            if base.is_leaf.__get__(obj) or base.retains_grad.__get__(obj):
+            if not self.runs and (base.is_leaf.__get__(obj) or base.retains_grad.__get__(obj)):
                 found.append((".grad", base.grad.__get__(obj)))
             found.append(("._base", base._base.__get__(obj)))
             found.append(("._backward_hooks", base._backward_hooks.__get__(obj)))
-        elif kind == "v" and self.graphs:
+        elif kind == "v" and self.graphs and not self.runs:
             found.append((".data", obj.data))
         elif kind == "a" and obj.dtype.hasobject and obj.size < 1 << 20:
             found += [(f".flat[{i}]", o) for i, o in enumerate(obj.flat)]
@@ -410,23 +413,17 @@ class Walk:
 
 # ---- roots ------------------------------------------------------------------------------------------------------------
 
-def library_folders():
-    paths = modules["sysconfig"].get_paths() if "sysconfig" in modules else {}
-    found = {paths.get(k) for k in ("purelib", "platlib", "stdlib")} | {os.path.dirname(os.__file__)}
-    return tuple(p + os.sep for path in found if path for p in (path, os.path.realpath(path)))
+def is_library(file):
+    return type(file) is not str or file.startswith("<frozen") or any(f in file for f in LIBRARIES)
 
 
-def is_library(file, folders):
-    return type(file) is not str or file.startswith(("<frozen", *folders))
-
-
-def of_frame(frame, line, after, folders):
-    kind = "library" if is_library(frame.f_code.co_filename, folders) else "left" if line else "local"
+def of_frame(frame, line, after):
+    kind = "library" if is_library(frame.f_code.co_filename) else "left" if line else "local"
     items = list(frame_locals(frame).items())
     return Root("local '", f"' of {place(frame, line)}{after}", items, kind)
 
 
-def frame_roots(folders):
+def frame_roots():
     """The functions that run now, innermost first, and all of their frames."""
     threads = getattr(modules.get("threading"), "_active", {})
     roots, frames = [], []
@@ -437,7 +434,7 @@ def frame_roots(folders):
             if frame.f_globals is not globals():  # a frame of ours in our own list would keep it all
                 frames.append(frame)
                 if frame.f_code.co_flags & OPTIMIZED:
-                    roots.append(of_frame(frame, None, after, folders))
+                    roots.append(of_frame(frame, None, after))
             frame = frame.f_back
     return roots, frames
 
@@ -451,26 +448,26 @@ def pending_traceback(tracebacks, errors, frame):
     return None
 
 
-def traceback_roots(error, step, folders):
+def traceback_roots(error, step):
     """The frames that an exception has left, innermost first, and the objects that stand for them."""
     roots, gone = [], []
     while step is not None:
         frame = step.tb_frame
         gone += [step, frame]
         if frame.f_code.co_flags & OPTIMIZED:
-            roots.append(of_frame(frame, step.tb_lineno, f" (left by {name_of(type(error))})", folders))
+            roots.append(of_frame(frame, step.tb_lineno, f" (left by {name_of(type(error))})"))
         step = step.tb_next
     return roots[::-1], gone
 
 
-def module_roots(folders):
+def module_roots():
     own, libraries, spaces = [], [], []
     for name, module in list(modules.items()):
         space = space_of(module)
         if type(space) is not dict or any(space is s for s in spaces):
             continue
         spaces.append(space)
-        mine = name == "__main__" or not is_library(space.get("__file__"), folders)
+        mine = name == "__main__" or not is_library(space.get("__file__"))
         root = Root("" if name == "__main__" else f"{name}.", "", list(space.items()), "global")
         (own if mine else libraries).append(root)
     return sorted(own, key=lambda r: r.before != ""), libraries, spaces
@@ -481,14 +478,30 @@ def context_root():
     return Root("context variable '", "'", [(v.name, x) for v, x in context.items()], "context")
 
 
-def backward_runs(over):
-    """Whether a backward pass runs, which takes graphs apart in threads that no lock of Python's stops. `over`: the frame
-    that an error of a backward pass has just reached: it is over."""
-    for frame in sys._current_frames().values():
-        while frame is not None:
-            if frame.f_code.co_name == "_engine_run_backward" and frame is not over:
-                return True
-            frame = frame.f_back
+def is_idle(frame):
+    """Whether a thread waits in a library, and PyTorch does not wait for it."""
+    if not is_library(frame.f_code.co_filename):
+        return False
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if "/torch/" in file and "/torch/utils/data/" not in file:
+            return False
+        frame = frame.f_back
+    return True
+
+
+def backward_runs(caller, error):
+    """Whether a backward pass runs, or may begin: then its threads write gradients and take graphs apart without the GIL.
+    Of other threads of Python only idle ones begin none, since one that waits for the GIL now gets it once. caller: the
+    frame that an error of a backward pass has just reached: it is over."""
+    mine = modules["_thread"].get_ident()
+    for ident, frame in sys._current_frames().items():
+        if ident != mine and not is_idle(frame):
+            return True
+    while caller is not None:
+        if caller.f_code.co_name == "_engine_run_backward" and error is None:
+            return True
+        caller, error = caller.f_back, None
     return False
 
 
@@ -759,14 +772,12 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
 def look(blocks, error, seconds, objects):
     """blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
-    ran out, 2 graphs were not read because a backward pass runs, 4 because this PyTorch lacks names that are needed."""
+    ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
     api = Torch()
     deadline = time.monotonic() + 0.7 * seconds  # of walks; paths come after them
     collects, interval = gc.isenabled(), sys.getswitchinterval()
     gc.disable()
-    # No other thread of Python's changes objects meanwhile. One that begins to wait now waits as long as this says, also
-    # after the walk, unless the GIL is let go: so it is no longer than it must be, and once it is let go.
-    sys.setswitchinterval(2.0 * seconds)
+    sys.setswitchinterval(4.0 * seconds)  # other threads of Python's do not change objects meanwhile
     try:
         with api.off():
             return take(api, blocks, error, deadline, objects)
@@ -774,7 +785,8 @@ def look(blocks, error, seconds, objects):
         sys.setswitchinterval(interval)
         if collects:
             gc.enable()
-        time.sleep(0)
+        for _ in sys._current_frames():  # those that began to wait meanwhile wait for that long, until the GIL is let go
+            time.sleep(1e-4)
 
 
 def count_references(tensors, api):
@@ -785,12 +797,12 @@ def count_references(tensors, api):
     return {id(o): (sys.getrefcount(o) - base, api.count_native(o)) for o in tensors}
 
 
-def all_roots(walk, there, error, caller, folders):
+def all_roots(walk, there, error, caller):
     """Roots of the program, of libraries' functions, of libraries. Notes what no path goes through."""
-    running, frames = frame_roots(folders)
-    own, libraries, spaces = module_roots(folders)
+    running, frames = frame_roots()
+    own, libraries, spaces = module_roots()
     step = pending_traceback(there["b"], there["e"], caller) if error is not None else None
-    left, gone = traceback_roots(error, step, folders)
+    left, gone = traceback_roots(error, step)
     walk.skip.update(map(id, [globals(), *frames, *spaces, *gone]))
     near = [r for r in left + running if r.kind != "library"]
     return near + own, [r for r in left + running if r.kind == "library"], libraries + [context_root()]
@@ -823,7 +835,7 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
     for key, (size, _) in groups:
         sums[key[2:]] += size
     top = max(sums, key=sums.get, default=())
-    return pack(groups[:ROWS]), sums[top], " and ".join(top[1:3])
+    return pack(groups[:ROWS]), sums[top], " and ".join(top[1:3]).encode("utf-8", "replace").decode()
 
 
 def take(api, blocks, error, deadline, most):
@@ -834,11 +846,12 @@ def take(api, blocks, error, deadline, most):
     del obj
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
-    near, far, last = all_roots(walk, there, error, caller, library_folders())
+    api.runs = backward_runs(caller, error)
+    flags = 2 if api.runs else 0 if api.graphs else 4
+    near, far, last = all_roots(walk, there, error, caller)
     walk.run(near)
     walk.run(far)
     every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
-    flags = 2 if backward_runs(caller if error is not None else None) else 0 if api.graphs else 4
     graphs = Graphs(api, () if flags else every.values(), () if flags else there["n"] + walk.of_kind["n"], deadline)
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many

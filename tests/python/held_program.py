@@ -7,6 +7,7 @@ import gc
 import json
 import signal
 import sys
+import threading
 import weakref
 
 import torch
@@ -59,7 +60,10 @@ def left_as_it_was():
     fail()
     del local
     assert gone() is None, "a local outlived its name"
-    return kept
+    mine = locals()
+    for _ in range(4):  # the eighth is a walk
+        fail()
+    assert mine["kept"] is kept, "the program's own copy of its locals was emptied"
 
 
 def watched():
@@ -107,6 +111,21 @@ def graphs():
     held_plants.OTHER = torch.Tensor(16384, other)
     del first, second, other
     fail()
+
+
+def busy():
+    """Another thread is at work, and may begin a backward pass at any moment."""
+    over = []
+
+    def work():
+        while not over:
+            pass
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    graphs()
+    over.append(1)
+    thread.join()
 
 
 def end():

@@ -89,6 +89,14 @@ def nothing_is_walked_where_nobody_wants_it(python):
         check("a walk", "held" not in report["ooms"][-1] and ", which a running call" not in said)
 
 
+@each
+def graphs_are_left_alone_beside_a_thread_at_work(python):
+    report, sizes, _ = held(python, "busy")
+    walk = report["ooms"][-1]["held"]
+    check("graphs were read", not walk["graphs_read"])
+    same("what else holds", holders(walk).get(sizes["named"]), "held_plants.ALSO2")
+
+
 def a_walk_that_fails_is_noted():
     report, _, _ = held(interpreters()[0][1], "end", HELD_UNKNOWN="1")
     check(f"no note: {report['notes']}", any("is not known: AttributeError in the walk" in str(n) for n in report["notes"]))
@@ -108,7 +116,8 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted)
+         nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
+         graphs_are_left_alone_beside_a_thread_at_work)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -115,7 +115,8 @@ static void report_held_print_limits(const struct format_def_walk *walk)
     if (walk->flags & FORMAT_WALK_CUT)
         puts("    The walk came to its bound (KEDGE_HELD=seconds=): other objects may hold these.");
     if (walk->flags & FORMAT_WALK_BUSY)
-        puts("    A backward pass was running: graphs of autograd were not read.");
+        puts("    A backward pass could run in another thread: graphs and gradients were not "
+             "read.");
     if (walk->flags & FORMAT_WALK_LACKS)
         puts("    This PyTorch lacks names that are needed: graphs of autograd were not read.");
     if (walk->flags & FORMAT_WALK_BLOCKS)

@@ -444,7 +444,7 @@ enum format_walk_why {
 #define FORMAT_HELD_MAX  256u /* records of a walk */
 
 #define FORMAT_WALK_CUT    0x01u /* it ended at its bound of time or memory */
-#define FORMAT_WALK_BUSY   0x02u /* graphs were not read: a backward pass was running */
+#define FORMAT_WALK_BUSY   0x02u /* graphs were not read: a backward pass could run */
 #define FORMAT_WALK_LACKS  0x04u /* graphs were not read: the framework lacks names for it */
 #define FORMAT_WALK_BLOCKS 0x08u /* there were more blocks than it was given */
 
