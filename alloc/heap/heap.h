@@ -57,6 +57,18 @@ static inline uint64_t heap_unclean(const struct heap *heap)
             tally->stored + tally->cached + heap->clean.bytes + heap->fragments.bytes);
 }
 
+/* Highest live sizes below which programs on the stream API have rules of their own (DESIGN.md has
+ * the figures). A small one moves storage and waits before it holds a slot more than what is live,
+ * and joins recent blocks before each search. For a tiny one the age of neighbours decides nothing,
+ * and any whole slot moves. */
+#define HEAP_SMALL (UINT64_C(128) << 20)
+#define HEAP_TINY  (UINT64_C(64) << 20)
+
+static inline bool heap_is_below(const struct heap *heap, uint64_t live)
+{
+    return heap->kind == HEAP_MAPPED && heap->device->stored_high < live;
+}
+
 /* Number of requests, or frees, that change the layout enough to matter: a quarter of the live
  * blocks. */
 static inline uint64_t heap_turn(const struct heap *heap)

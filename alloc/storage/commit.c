@@ -4,6 +4,7 @@
 #include "alloc/heap/block.h"
 #include "alloc/heap/expect.h"
 #include "alloc/heap/freelist.h"
+#include "alloc/heap/heap.h"
 #include "alloc/heap/holder.h"
 #include "alloc/heap/pin.h"
 #include "alloc/heap/tally.h"
@@ -17,10 +18,13 @@
 #define SPARE_PLAIN  128
 #define SPARE_CHUNKS 30
 #define SPARE_MAPPED 20
+/* At most this much on mapped memory: of 20 GiB and more a 20th is more than a wait is worth. */
+#define SPARE_MOST (UINT64_C(1) << 30)
 /* An additional allowance before storage moves: free parts of slots need some space, whatever the
- * size of a large program (DESIGN.md). A small program, of less than 512 MiB, has fewer of them: it
- * gets a part of its size, at least a slot. The sync API waits for its pending frees above the same
- * allowance, since natively each of its frees waits for the device. */
+ * size of a large program (DESIGN.md). Below 512 MiB there are fewer of them: a part of the size is
+ * enough, and a small program (heap.h) needs none. The sync API gets at least a slot, and waits for
+ * its pending frees above the same allowance, since natively each of its frees waits for the
+ * device. */
 #define SPARE_SLOTS (8 * GRANULE_SIZE)
 #define SPARE_PART  32
 
@@ -32,9 +36,11 @@ static uint64_t commit_high_of(const struct serve *serve)
     return max_of(device->stored_high, device->stored + serve->want.size);
 }
 
-static uint64_t spare_for_slots(uint64_t high)
+static uint64_t spare_for_slots(const struct heap *heap, uint64_t high)
 {
-    return min_of(SPARE_SLOTS, max_of(high / SPARE_PART, GRANULE_SIZE));
+    uint64_t least = heap->kind == HEAP_MAPPED ? 0 : GRANULE_SIZE;
+
+    return min_of(SPARE_SLOTS, max_of(high / SPARE_PART, least));
 }
 
 /* The fraction for a heap of this kind. */
@@ -52,7 +58,9 @@ uint64_t commit_budget(const struct pool *pool, const struct serve *serve)
     uint64_t budget = pool->opts.budget;
 
     if (serve->heap->kind == HEAP_PRIVATE && !serve->hinted)
-        spare = min_of(spare, spare_for_slots(high));
+        spare = min_of(spare, spare_for_slots(serve->heap, high));
+    if (serve->heap->kind == HEAP_MAPPED)
+        spare = heap_is_below(serve->heap, HEAP_SMALL) ? 0 : min_of(spare, SPARE_MOST);
     if (!budget)
         budget = high + spare + GRANULE_SIZE;
     return pool->opts.cap ? min_of(budget, pool->opts.cap) : budget;
@@ -65,7 +73,9 @@ uint64_t commit_move_budget(const struct pool *pool, const struct serve *serve)
 
     if (pool->opts.budget || pool->pace.now == POOL_PACE_SPARING)
         return budget;
-    return min_of(budget, high + spare_for_slots(high) + GRANULE_SIZE);
+    if (heap_is_below(serve->heap, HEAP_SMALL))
+        return min_of(budget, round_up(high, GRANULE_SIZE));
+    return min_of(budget, high + spare_for_slots(serve->heap, high) + GRANULE_SIZE);
 }
 
 /* The mode of the plan for this block: shadow if the block got no handle of its own. */

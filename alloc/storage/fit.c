@@ -164,7 +164,8 @@ static bool is_high(
     high_rest = rest_of(pool, block, want, true);
     if (low_rest != high_rest)
         return high_rest > low_rest;
-    return block->next && fit_born(pool, block->next) < fit_born(pool, block->prev);
+    return block->next && !heap_is_below(block_segment(pool, block)->heap, HEAP_TINY)
+            && fit_born(pool, block->next) < fit_born(pool, block->prev);
 }
 
 uint64_t fit_skip(const struct pool *pool, const struct block *block, const struct want *want)
@@ -227,7 +228,8 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
         return false;
     return block->node.size == want->size
             || (heap->recent_count >= JOINED_AT_ONCE && is_only_place(pool, heap, want, block))
-            || (heap->recent_count < UNJOINED_FEW && fit_is_free(pool, block, want));
+            || (heap->recent_count < UNJOINED_FEW && !heap_is_below(heap, HEAP_SMALL)
+                    && fit_is_free(pool, block, want));
 }
 
 /* The fit after merging recent blocks: first those right below the top, which often suffice. */

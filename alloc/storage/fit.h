@@ -7,7 +7,7 @@
  *     which block   a fragment before others; the smallest that fits; the free block at the top of
  *                   the arena last, since a piece cut from it blocks the next large request
  *     which end     beside a block of the request's own size; else where fewer whole slots are cut;
- *                   else beside the older neighbour
+ *                   else beside the older neighbour; in a tiny program (heap.h) at the low end
  *
  * A hole between blocks of one size becomes a hole of that size again. Young blocks are freed
  * sooner than old ones, so the rest of the hole, which lies beside the younger neighbour, will

@@ -105,7 +105,7 @@ TEST(r72_the_reuse_attributes_are_obeyed)
     REQUIRE_EQ(pool_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
     attrs.reuse_opportunistic = false;
     REQUIRE_EQ(pool_set_heap_attrs(b->pool, BENCH_POOL, 0, &attrs), 0);
-    (void)bench_alloc_on(b, 200 * MiB, 1); /* room in the budget */
+    (void)bench_alloc_on(b, 300 * MiB, 1); /* room in the budget */
     a = bench_alloc_on(b, 8 * MiB, 1);
     CHECK_EQ(bench_free_on(b, a, 1), 0);
     CHECK_NE(bench_alloc_on(b, 8 * MiB, 2), a); /* though all is done */

@@ -116,12 +116,15 @@ TEST(a_request_is_cut_where_it_costs_fewer_slots)
     check_start(3 * MiB, 5632 * KiB, 3584 * KiB, 1 * MiB, 0);
 }
 
-TEST(a_request_is_cut_beside_the_older_block)
+/* The hole lies beside a younger block, then beside one that is older than what is behind it. */
+static void check_age(uint64_t live, uint64_t start)
 {
     struct bench *b = bench_new(1 * GiB);
-    devptr_t before = take(b, 2 * MiB);
-    devptr_t hole = take(b, 8 * MiB);
+    devptr_t before, hole;
 
+    REQUIRE(bench_alloc(b, live) != 0); /* not in the arena */
+    before = take(b, 2 * MiB);
+    hole = take(b, 8 * MiB);
     (void)take(b, 2 * MiB);
     give(b, hole);
     CHECK_EQ(take(b, 4 * MiB), hole);
@@ -131,8 +134,18 @@ TEST(a_request_is_cut_beside_the_older_block)
     give(b, before);
     CHECK_EQ(take(b, 2 * MiB), before); /* younger now than what is behind the hole */
     give(b, hole);
-    CHECK_EQ(take(b, 4 * MiB), hole + 4 * MiB);
+    CHECK_EQ(take(b, 4 * MiB), hole + start);
     bench_end(b);
+}
+
+TEST(a_request_is_cut_beside_the_older_block)
+{
+    check_age(HEAP_TINY, 4 * MiB);
+}
+
+TEST(a_request_of_a_tiny_program_is_cut_at_the_low_end)
+{
+    check_age(2 * MiB, 0);
 }
 
 TEST(small_requests_leave_whole_slots_whole)

@@ -37,6 +37,34 @@ TEST(lazy_storage_moves_only_for_what_would_pass_the_budget)
     bench_end(b);
 }
 
+/* Without a budget that somebody asked for. */
+TEST(a_small_program_moves_before_it_holds_a_slot_more_than_what_is_live)
+{
+    struct bench *b = bench_new(1 * GiB);
+    struct owned_block stay[8], big;
+
+    perforate(b, stay, 8); /* all 32 MiB were live */
+    take(b, &big, 16 * MiB, STREAM);
+    CHECK_EQ(bench_stats(b).granules_moved, 8);
+    CHECK_EQ(b->fake->held, 32 * MiB);
+    check_all(b, stay, 8);
+    bench_end(b);
+}
+
+TEST(a_large_program_holds_some_slots_more_before_it_moves)
+{
+    struct bench *b = bench_with(2 * GiB, POOL_REMAP_LAZY, 0);
+    struct owned_block stay[10], large, big;
+
+    take(b, &large, 600 * MiB, STREAM);
+    perforate(b, stay, 10); /* 640 MiB were live */
+    take(b, &big, 20 * MiB, STREAM);
+    CHECK_EQ(bench_stats(b).granules_moved, 1);
+    CHECK_EQ(b->fake->held, 658 * MiB);
+    check_all(b, stay, 10);
+    bench_end(b);
+}
+
 TEST(lazy_storage_stays_within_the_budget)
 {
     struct bench *b = bench_with(1 * GiB, POOL_REMAP_LAZY, 1 * GiB);
@@ -101,6 +129,7 @@ TEST(a_cap_is_kept_by_moving)
     struct owned_block stay[8], big;
 
     pool_opts_init(&opts);
+    opts.budget = 1 * GiB;
     opts.cap = 34 * MiB;
     opts.remap = POOL_REMAP_LAZY;
     b = bench_new_with(1 * GiB, &opts);
