@@ -63,7 +63,6 @@ static void report_sources_print_figures(const struct sources_figures *figures)
 static void report_sources_print_sites(
         const struct report *report, const struct sources *sources, uint32_t library)
 {
-    char **titles = title_rows(report->symbols, TITLE_STACKS(sources->sites), sources->site_count);
     uint64_t top = report->top;
     uint64_t shown = 0;
     uint64_t all = 0;
@@ -77,9 +76,10 @@ static void report_sources_print_sites(
             continue;
         shown++;
         report_sources_print_figures(&site->figures);
-        render_label_of(stdout, 60, 8, "by %s", titles[i]);
+        char *line = title_line(report->symbols, site->stack);
+        render_label_of(stdout, 60, 8, "by %s", line);
+        free(line);
     }
-    title_done(titles, sources->site_count);
     if (all > shown)
         printf("%60s... %" PRIu64 " more place%s\n", "", all - shown, render_s(all - shown));
 }

@@ -78,11 +78,11 @@ static uint32_t sources_site_of(struct work *work, uint32_t library, uint32_t st
     struct sources *sources = work->sources;
     const char *site = symbols_site(work->symbols, stack);
     const char *pysite = symbols_pysite(work->symbols, stack);
-    /* by the title of the row: many lines of a program call through one line of a framework */
-    char **title = title_rows(work->symbols, &stack, sizeof(stack), 0, 1);
-    struct key key = keytable_text(title[0]);
+    /* by the program's line: many of them call through one line of a framework */
+    char *line = title_line(work->symbols, stack);
+    struct key key = keytable_text(line);
 
-    title_done(title, 1);
+    free(line);
     key.c ^= (uint64_t)(library + 1) << 32;
     uint32_t at = keytable_number(&work->sites, key);
     if (at == sources->site_count)

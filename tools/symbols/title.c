@@ -321,6 +321,22 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     return parts;
 }
 
+static void parts_done(struct parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++)
+        free(parts->part[i].text);
+    free(parts->part);
+}
+
+char *title_line(struct symbols *symbols, uint32_t stack)
+{
+    struct parts parts = parts_of(symbols, stack);
+    char *line = vec_text(parts.part[0].text);
+
+    parts_done(&parts);
+    return line;
+}
+
 /* A title that is being built. */
 struct row {
     struct parts parts;
@@ -421,9 +437,7 @@ static char **rows_end(struct row *rows, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         titles[rows[i].number] = rows[i].title;
-        for (size_t k = 0; k < rows[i].parts.count; k++)
-            free(rows[i].parts.part[k].text);
-        free(rows[i].parts.part);
+        parts_done(&rows[i].parts);
     }
     free(rows);
     return titles;

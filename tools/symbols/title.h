@@ -42,6 +42,9 @@ void title_done(char **titles, size_t count);
 char **title_ways(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
 
+/* The innermost of these frames alone: stacks with different titles may share it. Caller frees. */
+char *title_line(struct symbols *symbols, uint32_t stack);
+
 /* The arguments of both for an array whose elements have a member `stack`. */
 #define TITLE_STACKS(rows_) (rows_), sizeof(*(rows_)), offsetof(__typeof__(*(rows_)), stack)
 

@@ -362,6 +362,9 @@ TEST(a_title_has_the_line_that_one_of_two_places_has)
     add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&gpt, &train), false);
     bench.count = 1;
     CHECK_STR_EQ(titles(&bench), "Block.attend gpt.py:28 < evaluate train.py:41\n");
+    char *line = title_line(bench.symbols, bench.stacks[0]);
+    CHECK_STR_EQ(line, "Block.attend gpt.py:28");
+    free(line);
     symbols_free(bench.symbols);
     /* A stack that comes later counts, too. */
     bench.symbols = symbols_new(bench.trace);
