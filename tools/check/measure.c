@@ -129,23 +129,24 @@ static void measure_run(
 
 /* "evaluate train.py:41: +97.50 MiB a step" */
 static char *site_text(
-        const struct load *load, const struct growth *growth, const struct growth_site *site)
+        struct symbols *symbols, const struct growth *growth, const struct growth_site *site)
 {
-    struct symbols *symbols = symbols_new(load->trace);
-    char **titles = title_rows(symbols, TITLE_STACKS(growth->sites), growth->site_count);
+    const struct growth_site *rows = growth_first(growth, site->is.trend);
+    size_t count = growth->counts[site->is.trend];
+    char **titles = title_rows(symbols, TITLE_STACKS(rows), count);
     char *size = vec_format("blocks of %s", render_bytes(site->size).text);
     char *trend = growth_text(growth, site);
-    char *text = vec_format("%s: %s", site->stack ? titles[site - growth->sites] : size, trend);
+    char *text = vec_format("%s: %s", site->stack ? titles[site - rows] : size, trend);
 
     free(trend);
     free(size);
-    title_done(titles, growth->site_count);
-    symbols_free(symbols);
+    title_done(titles, count);
     return text;
 }
 
 /* Why it is not known whether more grows than the sites that do; NULL: it is known. */
-static char *growth_doubt(const struct load *load, const struct growth *growth)
+static char *growth_doubt(
+        const struct load *load, struct symbols *symbols, const struct growth *growth)
 {
     const struct growth_site *unsure = growth_first(growth, TREND_UNKNOWN);
     uint64_t held = hinted_growth_held(load, growth);
@@ -155,7 +156,7 @@ static char *growth_doubt(const struct load *load, const struct growth *growth)
                           "the program freed",
                 render_bytes(held).text);
     if (unsure) {
-        char *site = site_text(load, growth, unsure);
+        char *site = site_text(symbols, growth, unsure);
         char *doubt = vec_format("not known: %s", site);
         free(site);
         return doubt;
@@ -164,7 +165,7 @@ static char *growth_doubt(const struct load *load, const struct growth *growth)
 }
 
 /* What grows most, else what was filled most, if that is a hundredth of all; NULL: nothing. */
-static char *growth_note(const struct load *load, const struct growth *growth)
+static char *growth_note(struct symbols *symbols, const struct growth *growth)
 {
     bool grows = growth->counts[TREND_GROWS] > 0;
     enum trend trend = grows ? TREND_GROWS : TREND_FILLED;
@@ -172,7 +173,7 @@ static char *growth_note(const struct load *load, const struct growth *growth)
 
     if (!most || (!grows && most->is.last - most->is.first < growth->last / 100))
         return NULL;
-    char *site = site_text(load, growth, most);
+    char *site = site_text(symbols, growth, most);
     size_t more = growth->counts[trend] - 1;
     char *others = more ? vec_format("; %zu more call site%s %s", more, render_s(more),
                            !grows              ? "filled"
@@ -192,17 +193,19 @@ static char *growth_note(const struct load *load, const struct growth *growth)
  * but not what it gained in its rounds.
  */
 static void measure_rounds(const struct load *load, const struct claim *claim,
-        const struct growth *growth, struct measure_result *result)
+        struct growth *growth, struct measure_result *result)
 {
     uint64_t gained = 0, stored = hinted_growth_stored(load, growth);
     bool has_ended = load_has_ended(load);
-    char *doubt = growth_doubt(load, growth);
+    struct symbols *symbols = symbols_new(load->trace);
 
+    growth_join(growth, symbols);
+    char *doubt = growth_doubt(load, symbols, growth);
     for (size_t i = 0; i < growth->counts[TREND_GROWS]; i++)
         gained += growth->sites[i].is.last - growth->sites[i].is.first;
     result->range = (struct claim_range){stored, doubt || !has_ended ? UINT64_MAX : gained};
     if (claim_holds(result->range, claim->op, claim->limit) != CLAIM_UNKNOWN)
-        result->note = growth_note(load, growth);
+        result->note = growth_note(symbols, growth);
     else if (doubt)
         result->note = vec_text(doubt);
     else if (stored != gained)
@@ -210,6 +213,7 @@ static void measure_rounds(const struct load *load, const struct claim *claim,
                                   "%s by what hints have not released",
                 render_bytes(gained).text, render_bytes(stored).text);
     free(doubt);
+    symbols_free(symbols);
 }
 
 static void measure_growth(

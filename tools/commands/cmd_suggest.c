@@ -485,6 +485,7 @@ static int mine_and_save(struct suggestion *s)
     if (r != CMD_DONE)
         return r;
     s->symbols = symbols_new(s->bad.trace);
+    growth_join(&s->growth, s->symbols);
     give_titles(s);
     progress_begin("predicting");
     predict(s);

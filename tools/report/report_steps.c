@@ -126,6 +126,7 @@ static void report_steps_print_growth(const struct report *report, const struct 
     struct growth growth;
 
     growth_find(&report->load, report->window, view, &growth);
+    growth_join(&growth, report->symbols);
     for (enum trend trend = TREND_GROWS; trend < trends; trend++)
         report_steps_print_sites(report, &growth, trend, trend == TREND_GROWS ? stack_lines : 0);
     if (growth.why && trends > TREND_UNKNOWN) {
@@ -249,6 +250,7 @@ static void report_steps_json_growth(
     struct growth growth;
 
     growth_find(&report->load, report->window, view, &growth);
+    growth_join(&growth, report->symbols);
     report_steps_json_sites(json, "growers", report, &growth, TREND_GROWS);
     if (!json->page) {
         report_steps_json_sites(json, "may_grow", report, &growth, TREND_UNKNOWN);

@@ -9,6 +9,7 @@
 #include "tools/base/keytable.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
+#include "tools/symbols/title.h"
 
 /* ── rounds ── */
 
@@ -284,6 +285,46 @@ void growth_find(const struct load *load, struct model_window window, const stru
     free(ret->why);
     ret->why = NULL;
     judge(load->trace, ret);
+}
+
+/* "evaluate train.py:41, Linear.forward linear.py:134" is of the line 41. */
+static void cut_to_line(char *title)
+{
+    for (char *at = strstr(title, ", "); at; at = strstr(at + 1, ", ")) {
+        if (at > title && isdigit((unsigned char)at[-1])) {
+            *at = '\0';
+            return;
+        }
+    }
+}
+
+void growth_join(struct growth *growth, struct symbols *symbols)
+{
+    size_t count = growth->counts[TREND_GROWS], kept = 0;
+    char **titles = title_rows(symbols, TITLE_STACKS(growth->sites), count);
+    struct keytable numbers = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        struct growth_site site = growth->sites[i];
+        cut_to_line(titles[i]);
+        char *text = vec_format("%u %u %s", site.kind, site.is.rises, titles[i]);
+        struct key key = site.stack ? keytable_text(text) : (struct key){site.size, 0, 0};
+        uint32_t at = keytable_number(&numbers, key);
+        if (at == kept) {
+            growth->sites[kept++] = site;
+        } else {
+            growth->sites[at].is.first += site.is.first;
+            growth->sites[at].is.last += site.is.last;
+        }
+        free(text);
+    }
+    keytable_done(&numbers);
+    title_done(titles, count);
+    for (size_t i = count; i < growth->site_count; i++)
+        growth->sites[i - count + kept] = growth->sites[i];
+    growth->site_count -= count - kept;
+    growth->counts[TREND_GROWS] = kept;
+    VEC_SORT(growth->sites, growth->site_count, by_growth);
 }
 
 void growth_done(struct growth *growth)

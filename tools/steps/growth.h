@@ -23,6 +23,7 @@
 
 #include "tools/steps/stepview.h"
 #include "tools/steps/trend.h"
+#include "tools/symbols/symbols.h"
 #include "tools/trace/stated_steps.h"
 
 struct growth_rounds {
@@ -55,6 +56,12 @@ struct growth {
 void growth_find(const struct load *load, struct model_window window, const struct stepview *view,
         struct growth *ret);
 void growth_done(struct growth *growth);
+
+/*
+ * Makes one of the growing sites that have one line of the program in their titles and rise in as
+ * many of the same rounds: what the functions below that line allocated. Its stack is the largest.
+ */
+void growth_join(struct growth *growth, struct symbols *symbols);
 
 /* The first of growth->counts[trend] sites; NULL: there are none. */
 const struct growth_site *growth_first(const struct growth *growth, enum trend trend);

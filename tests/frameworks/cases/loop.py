@@ -119,6 +119,10 @@ class Row:
         grown = " ".join(report.partition("\nGrows\n")[2].split("\n")[:2]) # its title may stand below
         if place not in grown:
             wrong.append(f"report: what grows most is not at {place}: {grown or 'nothing grows'!r}")
+        check = " ".join(self.command("kedge", "check", "bad.kcap", "growth==0", rc=1).stdout.split())
+        amount = grown.split(",")[0].strip()
+        if place not in check or f": {amount}, " not in check:
+            wrong.append(f"check does not say that {place} grows by {amount}: {check}")
         diff = self.told("diff", "good.kcap", "bad.kcap")
         same("diff: late bytes", diff["late_bytes"], case.late)
         same("diff: advice", diff["advice"], None)

@@ -176,6 +176,50 @@ TEST(why_there_are_no_rounds_is_told)
     }
 }
 
+/* Of evaluate two layers allocate, each below a frame of its own. */
+TEST(what_one_line_of_the_program_lets_grow_is_one_site)
+{
+    static const struct trace_pyframe linear = {
+            "linear", "/x/site-packages/torch/nn/l.py", 7, false, false};
+    static const struct trace_pyframe gelu = {
+            "gelu", "/x/site-packages/torch/nn/g.py", 8, false, false};
+    static const struct trace_pyframe evaluate = {"evaluate", "/home/me/leak.py", 41, true, false};
+    static const struct trace_pyframe train = {"train", "/home/me/leak.py", 30, true, false};
+    const struct trace_pyframe frames[][2] = {{linear, evaluate}, {gelu, evaluate}, {gelu, train}};
+    static const uint64_t sizes[] = {100, 50, 7};
+    struct story s = story_begin();
+    struct growth growth;
+    uint32_t stacks[3];
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct trace_frame frame = {TRACE_NONE, 0x10 * (i + 1)};
+        stacks[i] = trace_add_stack(s.trace, &frame, 1, false);
+        trace_set_python(s.trace, stacks[i], frames[i], 2, false);
+    }
+    for (int round = 0; round < 4; round++) {
+        (void)story_enter(&s, "step");
+        for (unsigned i = 0; i < 3; i++) {
+            uint32_t block = story_alloc(&s, 1 + i, sizes[i]);
+            s.trace->blocks[block].stack = stacks[i];
+        }
+        story_exit(&s);
+    }
+    struct load load = {.trace = s.trace};
+    growth_find(&load, model_whole(s.trace), NULL, &growth);
+    REQUIRE_EQ(growth.counts[TREND_GROWS], 3);
+    struct symbols *symbols = symbols_new(s.trace);
+    growth_join(&growth, symbols);
+    REQUIRE_EQ(growth.counts[TREND_GROWS], 2);
+    CHECK_EQ(growth.sites[0].stack, stacks[0]);
+    char *text = growth_text(&growth, &growth.sites[0]);
+    CHECK_STR_EQ(text, "+150.00 B a step");
+    CHECK_EQ(growth.sites[1].is.last, 4 * 7);
+    free(text);
+    symbols_free(symbols);
+    growth_done(&growth);
+    story_end(&s);
+}
+
 /* What a ring has lost, and what a window leaves out. */
 TEST(rounds_that_are_not_whole_do_not_count)
 {
