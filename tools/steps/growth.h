@@ -15,7 +15,7 @@
  * A site is a stack; without stacks a size. The last round that the program did not leave has no
  * end, as it includes the frees at the program's exit.
  *
- * Threads: none. Memory: vec.h, 32 bytes per call site and kind of rounds, 28 per site and round
+ * Threads: none. Memory: vec.h, 40 bytes per call site and kind of rounds, 28 per site and round
  * after which it holds another number of bytes. Time: the number of events for each kind.
  */
 #ifndef KEDGE_TOOLS_GROWTH_H
