@@ -304,8 +304,8 @@ enum format_def_kind {
     FORMAT_DEF_SHORT,  /* id = index of the rule; struct format_def_short */
     /* struct format_def_moves; a later record replaces it */
     FORMAT_DEF_MOVES,
-    FORMAT_DEF_HELD,   /* id = number of its walk; struct format_def_held; text bytes */
-    FORMAT_DEF_WALK,   /* id = number, from 1; struct format_def_walk; after its records */
+    FORMAT_DEF_HELD, /* id = number of its walk; struct format_def_held; text bytes */
+    FORMAT_DEF_WALK, /* id = number, from 1; struct format_def_walk; after its records */
     FORMAT_DEF_KIND_COUNT,
 };
 
