@@ -13,8 +13,8 @@
 /* Memory may be held above the high mark of live memory by this fraction. Programs of even sizes
  * hold up to it on a plain heap, which cannot move cut storage: with a 30th 24 of 228 runs of
  * variants hold 0.005 more than both native allocations and PyTorch's model, with a 128th 6; with a
- * 160th one variant comes from 1.044 to 1.046 times native allocations (DESIGN.md). Chunks need more
- * room than that. */
+ * 160th one variant comes from 1.044 to 1.046 times native allocations (DESIGN.md). Chunks need
+ * more room than that. */
 #define SPARE_PLAIN  128
 #define SPARE_CHUNKS 30
 #define SPARE_MAPPED 20

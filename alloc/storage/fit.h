@@ -43,8 +43,8 @@ struct want {
     bool rests;
 };
 
-/* From this size on recent blocks of an arena are merged before a fit is searched, unless there is a
- * tight fit or few are unmerged (DESIGN.md has the figures). */
+/* From this size on recent blocks of an arena are merged before a fit is searched, unless there is
+ * a tight fit or few are unmerged (DESIGN.md has the figures). */
 #define FIT_JOINED_MIN (UINT64_C(64) << 10)
 
 /* An indexed free block that fits the request, of its stream or idle; 0 = none. Recent blocks are

@@ -109,8 +109,8 @@ static void best_victim(
     }
 }
 
-/* Gives a block any whole slot? Where several streams leave parts of slots, in less than SMALL_MOVES
- * live, that reaches 0.004 more than the rule below (DESIGN.md). */
+/* Gives a block any whole slot? Where several streams leave parts of slots, in less than
+ * SMALL_MOVES live, that reaches 0.004 more than the rule below (DESIGN.md). */
 static bool gives_any(const struct heap *heap)
 {
     return heap_is_below(heap, heap->stream_count > 1 ? SMALL_MOVES : HEAP_TINY);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hinted_growth.h - what grows in a run with hints: the program's frees and the stored bytes differ.
+ * hinted_growth.h - what grows in a run with hints, where frees and stored bytes differ.
  *
  * Blocks that a live hint released do not grow any more; blocks that a hint holds after the free
  * grow unseen.

@@ -242,7 +242,7 @@ static void explain_count(struct explain_work *work, enum explain_which which)
 
 /* ---- causes --------------------------------------------------------------------------------- */
 
-/* A pair of which only one is live, in `run`; the numbers are of its blocks there and in `other`. */
+/* A pair of which one is live, in `run`; the numbers are of its blocks there and in `other`. */
 static enum explain_cause explain_cause_of(const struct explain_run *run, uint32_t number,
         const struct explain_run *other, uint32_t partner)
 {

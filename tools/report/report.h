@@ -234,9 +234,9 @@ void report_streams_json(struct json *json, const struct report *report);
 /*
  * What moving storage took, and what a whole run would have held without that, or if cudaMalloc had
  * been served from mapped memory (report_pool.c): its requests are replayed to the pool, with the
- * defaults and a device that keeps up. Nothing is replayed of a run whose log is incomplete or whose
- * hints acted; not to mapped memory if it exported memory or used cudaMalloc little; and not without
- * moves if it used cudaMalloc on plain memory. report_pool_find comes after the figures.
+ * defaults and a device that keeps up. Nothing is replayed of a run whose log is incomplete or
+ * whose hints acted; not to mapped memory if it exported memory or used cudaMalloc little; and not
+ * without moves if it used cudaMalloc on plain memory. report_pool_find comes after the figures.
  */
 void report_pool_find(struct report *report);
 void report_pool_print(const struct report *report);
@@ -298,8 +298,8 @@ uint32_t report_peak(const struct report *report);
 
 /*
  * Finds the window from `from` and `to`, or of a step by the number that --view steps gives it (0:
- * none), or from between[0] on (--between; between[0] NULL: none). Names may be steps, too: "step:4"
- * where no anchor is called step (report_window.c). 0, or an exit code after one line on stderr.
+ * none), or from between[0] on (--between; between[0] NULL: none). Names may be steps, too:
+ * "step:4" where no anchor is called step (report_window.c). 0, or an exit code after one line on stderr.
  */
 int report_window_find(struct report *report, uint64_t step, const char *const between[2]);
 

@@ -115,7 +115,7 @@ static unsigned screen_percent(uint64_t bytes, uint64_t all)
     return all ? (unsigned)(100.0 * (double)bytes / (double)all + 0.5) : 0;
 }
 
-/* "; +97.50 MiB a step" of the line's stack that grows most, or "": none does, or it is not known. */
+/* "; +97.50 MiB a step" of the line's stack that grows most; "": none does, or it is not known. */
 static char *screen_growth(const struct report *report, const struct report_line *line)
 {
     struct key key = keytable_text(line->title);

@@ -62,8 +62,8 @@ struct model_window model_whole(const struct trace *trace);
 
 /*
  * The window from the first enter of `from` (a whole path, or its last part, or "step (4)" or
- * "step:4": model_name_length) to the last exit of `to`; NULL = the process's begin or end. If an enter of
- * `from` is not recorded, the window begins with the record. Returns 0, or -ENOENT with
+ * "step:4": model_name_length) to the last exit of `to`; NULL = the process's begin or end. If an
+ * enter of `from` is not recorded, the window begins with the record. Returns 0, or -ENOENT with
  * *ret_missing the name that no anchor has, or -ERANGE if `to` ended before `from` began.
  */
 int model_find_window(const struct trace *trace, const char *from, const char *to,
