@@ -294,8 +294,6 @@ struct heap {
     struct heap *next;                         /* in pool->heaps, or in pool->leaving */
     struct heap *after;                        /* in the list of all (heap_any) */
     struct order_node listed[HEAP_LIST_COUNT]; /* in device.heaps */
-    bool is_listed[HEAP_LIST_COUNT];
-    bool is_over; /* about to be freed: in no list from here on */
     struct tally tally;
     uint32_t segments;        /* list, the newest first */
     uint64_t segments_added;  /* number of segments that it ever had */
@@ -312,6 +310,8 @@ struct heap {
     bool leaving; /* its owner was destroyed: serves no requests, freed with its last block */
     bool dropped; /* its owner ended at once: freed when no thread is busy with it */
     bool held;    /* counted in busy: its context ends, but its work still runs */
+    bool is_over; /* about to be freed: in no list from here on */
+    bool is_listed[HEAP_LIST_COUNT]; /* by `listed` */
     struct bestfit small, clean, fragments, decommitted, hint_decommitted, idle;
     struct bestfit sealed; /* free blocks of sealed segments: counted, never searched */
     struct freecache recent_small, recent_clean;

@@ -26,9 +26,9 @@ static char *noun_of(const char *family)
 
 static void begin_rounds(struct growth_rounds *rounds, char *noun, size_t room)
 {
-    *rounds = (struct growth_rounds){.noun = noun,
-            .behind = vec_new(room, sizeof(*rounds->behind)),
+    *rounds = (struct growth_rounds){.behind = vec_new(room, sizeof(*rounds->behind)),
             .anchor = vec_new(room, sizeof(*rounds->anchor))};
+    rounds->noun = noun;
 }
 
 static void rounds_done(struct growth_rounds *rounds)
@@ -127,6 +127,8 @@ static void growth_places(const struct trace *trace, struct places *places)
     uint32_t last = trace->block_count ? trace->blocks[trace->block_count - 1].born : 0;
 
     places->of = vec_new(trace->block_count, sizeof(*places->of));
+    places->at = vec_new(1, sizeof(*places->at));
+    places->room = 1;
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         uint64_t size = block->stack ? 0 : block->size;

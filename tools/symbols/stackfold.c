@@ -45,6 +45,7 @@ struct stackfold stackfold_of(struct symbols *symbols, uint32_t stack, bool all)
     size_t count;
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
     enum framekind limit = all ? FRAMEKIND_NONE : stackfold_limit(lines, count);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the list is one of pointers */
     struct stackfold fold = {.kept = vec_new(count + 1, sizeof(*fold.kept))};
     struct vec_texts names = {0};
 
