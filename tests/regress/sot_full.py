@@ -129,7 +129,7 @@ def hints_for_inputs_alone_give_what_the_first_fix_gave():
     plain = checksum(capture("pir").stdout)
     capture("pir-inputs-fixed")
     j = tool_json("suggest", "--good", "pir-inputs-fixed.kcap", "--bad", "pir.kcap", "-o", "hints.yaml", "--force")
-    same("hints", sorted(h["id"] for h in j["hints"]), ["add", "cast", "transpose"])
+    same("hints", sorted(h["id"] for h in j["hints"]), ["contiguous-copy-add", "contiguous-copy-cast", "contiguous-copy-transpose"])
     verify()
     done = capture("pir", "hinted", KEDGE_HINTS="hints.yaml", KEDGE_HINTS_MODE="live")
     same("checksum with hints", checksum(done.stdout), plain)
