@@ -548,7 +548,7 @@ TABLE_ROWS = {"kedge": "kedge, `cudaMallocAsync`", "kedge-eager": "the same, `re
 def table():
     """That of tools/DESIGN.md, in Markdown: four passes of two of our traces, both APIs."""
     answers = [whatif(own(name), "--passes", 4) for name in TABLE_TRACES]
-    same("policies", sorted([*TABLE_ROWS, "kedge-mapped", "kedge-never"]), sorted(answers[0]))
+    same("policies", sorted([*TABLE_ROWS, "kedge-mapped", "kedge-lazy", "kedge-never"]), sorted(answers[0]))
     lines = ["| | " + " | ".join(f"`{name}`: utilisation | calls" for name in TABLE_TRACES) + " |",
              "|---|" + "---|---|" * len(TABLE_TRACES)]
     for policy, title in TABLE_ROWS.items():
