@@ -8,7 +8,9 @@
 #include "alloc/heap/segment.h"
 
 #define UNJOINED_FEW   64 /* blocks */
-#define JOINED_AT_ONCE 8  /* blocks: so few are merged without checking whether that helps */
+#define UNJOINED_LEAST 2  /* blocks, in a small program (heap.h), for requests of at least */
+#define JOINED_SMALL   (4 * FIT_JOINED_MIN) /* bytes */
+#define JOINED_AT_ONCE 8 /* blocks: so few are merged without checking whether that helps */
 
 /* ── which block ── */
 
@@ -222,13 +224,15 @@ static bool is_tight(const struct pool *pool, const struct heap *heap, const str
 
     if (!index)
         return false;
-    if (!heap->arena || want->size < FIT_JOINED_MIN)
+    if (!heap->arena || want->size < FIT_JOINED_MIN
+            || (want->size < JOINED_SMALL && heap_is_below(heap, HEAP_SMALL)))
         return true;
     if (pool->opts.remap == POOL_REMAP_EAGER)
         return false;
     return block->node.size == want->size
             || (heap->recent_count >= JOINED_AT_ONCE && is_only_place(pool, heap, want, block))
-            || (heap->recent_count < UNJOINED_FEW && !heap_is_below(heap, HEAP_SMALL)
+            || (heap->recent_count
+                            < (heap_is_below(heap, HEAP_SMALL) ? UNJOINED_LEAST : UNJOINED_FEW)
                     && fit_is_free(pool, block, want));
 }
 

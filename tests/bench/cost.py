@@ -25,7 +25,7 @@ TABLES = {
     "streams": (11, [("stream", "same", 4000, streams, 1000, 0) for streams in (1, 16, 256, 1000, 4000)]),
     "plain": (2, [("sync", "mixed", live, 1, 1000, 0) for live in (100, 1000, 10000, 50000)]),
     # The more the device is behind, the more streams take each other's memory.
-    "turns": (2.5, [("stream", "mixed", 10000, 4, 300, lag) for lag in (0, 8, 200)]),
+    "turns": (4.3, [("stream", "mixed", 10000, 4, 300, lag) for lag in (0, 8, 200)]),
     # Each of the pairs asks for some fences of destroyed streams. The device never has done anything: what is freed waits.
     "gone": (3, [("gone", "same", 2 * streams + 2000, streams, 300, NEVER) for streams in (1, 100, 1000, 10000)]),
     "forgotten": (1.1, [("gone", "same", before, 100, 300, 0) for before in (1000, 5000, 20000)]),
