@@ -299,7 +299,8 @@ uint32_t report_peak(const struct report *report);
 /*
  * Finds the window from `from` and `to`, or of a step by the number that --view steps gives it (0:
  * none), or from between[0] on (--between; between[0] NULL: none). Names may be steps, too:
- * "step:4" where no anchor is called step (report_window.c). 0, or an exit code after one line on stderr.
+ * "step:4" where no anchor is called step (report_window.c). 0, or an exit code after one line on
+ * stderr.
  */
 int report_window_find(struct report *report, uint64_t step, const char *const between[2]);
 

@@ -45,8 +45,8 @@ bool framekind_has_name(const struct symbols_line *line);
 
 /*
  * Whose code it is, in a word: the installed package ("torch"), "python" for the interpreter and
- * its library, else the library's or program's name without its version ("libc"); "" = not known. The
- * caller frees it.
+ * its library, else the library's or program's name without its version ("libc"); "" = not known.
+ * The caller frees it.
  */
 char *framekind_origin(const struct symbols_line *line);
 
