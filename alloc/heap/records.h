@@ -318,8 +318,8 @@ struct heap {
     struct freecache *recent; /* list: those of `used` slots */
     uint64_t changes;         /* of free blocks, gaps and tops of arenas */
     struct spot_memo spot_memo;
-    uint32_t recent_count; /* number of recent blocks in all slots, those of streams included */
-    uint64_t recent_bytes;
+    uint64_t recent_bytes; /* of recent blocks in all slots, those of streams included */
+    uint32_t recent_count;
     uint32_t large;              /* the large block that is held, 0 = none */
     struct heap_stream *streams; /* list, the newest first, */
     struct table class_of;       /* and by the stream's index */
@@ -331,14 +331,14 @@ struct heap {
     uint64_t handed;
     /* blocks that streams may take with a wait, and `allocs` and `frees` when it was counted */
     uint64_t credit, credit_at;
-    uint32_t looked_at;                  /* the stream whose fences were queried last (reclaim.c) */
-    uint64_t looked_frees;               /* `frees` at that time */
+    uint64_t looked_frees;               /* `frees` when fences were queried last (reclaim.c), */
+    uint32_t looked_at;                  /* and the stream whose fences these were */
+    uint32_t vacating;                   /* slots that are unmapped only later: below */
     struct table shelves, spares;        /* of struct shelf */
     struct table aliases, alias_handles; /* of alias.h */
     /* slots that wait for points, of vacate.h; `vacating` counts all that are still mapped, ready
      * ones and those in epochs included */
     struct fence_chain vacated;
-    uint32_t vacating;
     struct table vacated_handles; /* of struct vacated */
     struct pool_heap_attrs attrs;
     uint64_t allocs, frees, misses, grows;
