@@ -77,6 +77,7 @@ def what_failed_first_is_told_in_one_line():
     python = interpreters()[0][1]
     report, _, said = held(python, "small_bound", "oom,seconds=600")
     check(f"no line: {said}", "held by held_plants.KEPT[0]; see kedge report" in said)
+    check(f"the summary has no holder: {report['summary']}", "; kept by held_plants.KEPT[0] (1 of 1 block)" in report["summary"][0])
     walk = report["ooms"][-1]["held"]
     check("no bound was reached", not walk["complete"])
     check(f"{walk['object_count']} objects", walk["object_count"] < 1_100_000)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: growth.c hinted_growth.c
+# covers: growth.c hinted_growth.c answer.c answer_lines.c
 """`kedge check 'growth==0'` says yes of no program that leaks: in each of three steps, once in an epoch, with one request of many,
 late, in one phase, behind memory that is freed meanwhile, or behind hints that release, hold or evict. What is replaced from step
 to step is no leak, and neither is what a cache keeps.
@@ -220,6 +220,60 @@ for i in steps(40):
     tool("check", "both.kcap", "growth>=100KiB")
 
 
+# ---- the answer ----
+
+# Two layers keep what evaluation makes, in lines that training goes through, too.
+SPREAD = """
+def first(keeps): k = take(640); return kept.append(k) if keeps else give(k)
+def second(keeps): k = take(384); return kept.append(k) if keeps else give(k)
+def forward(keeps): first(keeps); second(keeps)
+def train(): forward(False); give(take(96)); give(take(97))
+def evaluate(): forward(True)
+def main():
+    model = [take(2048) for i in range(2)]
+    for i in steps(6):
+        train()
+        evaluate()
+main()
+"""
+
+
+def answers(name, body, **env):
+    """What `kedge run` ends with, which report and a check that fails begin with."""
+    pathlib.Path(f"{name}.py").write_text(PRELUDE + body, encoding="utf-8")
+    done = run(KEDGE, "run", "--sim", "--capture", f"{name}.kcap", "--", sys.executable, "-s", f"{name}.py", rc=None, **env)
+    summary = tool_json("report", f"{name}.kcap")["summary"]
+    said = [line.removeprefix("kedge run: ") for line in done.stdout.splitlines() if line.startswith("kedge run: ")]
+    same("what run says between the peaks and the capture", said[2:-1], summary)
+    same("what a check that fails says", tool_json("check", f"{name}.kcap", "peak<1", rc=1)["summary"], summary)
+    text = run(KEDGE, "report", f"{name}.kcap").stdout
+    check(text.replace("\n", " ").startswith(summary[0]), f"report begins with something else: {text[:400]}")
+    same("what a check that holds says", tool_json("check", f"{name}.kcap", "peak>1")["summary"], [])
+    return summary
+
+
+def one_leak_in_several_lines_is_one_answer():
+    summary = answers("spread", SPREAD)
+    same("sentences", len(summary), 2)
+    check(re.fullmatch(r"evaluate spread\.py:\d+ holds 60 % of the peak: 6\.00 MiB of 10\.00 MiB; \+1\.00 MiB a step", summary[0]), summary[0])
+    check(re.search(r"main.*spread\.py:\d+ holds 40 % of the peak: 4\.00 MiB of 10\.00 MiB$", summary[1]), summary[1])
+
+
+def what_is_largest_comes_first_where_memory_ran_out():
+    body = "model = take(9216)\n" + LEAKS["in each of three steps"][1].replace("3", "30")
+    summary = answers("death", body, SIMCUDA_MEMORY="14M")
+    same("sentences", len(summary), 3)
+    check(summary[0].startswith("<module> death.py:") and " of the peak: 9.00 MiB of 1" in summary[0], summary[0])
+    check(re.match(r"out of memory: 512\.00 KiB asked for by cuMemAlloc_v2 in step_\d+", summary[1]), summary[1])
+    check(re.match(r"(keep|<module>) death.py:.*; \+512.00 KiB a step$", summary[2]), summary[2])
+
+
+def a_small_growth_is_not_the_answer():
+    summary = answers("small", "model = take(65536)\n" + LEAKS["in each of three steps"][1])
+    same("sentences", len(summary), 1)
+    check("64.00 MiB" in summary[0], summary[0])
+
+
 # ---- hints ----
 
 HINTS = """kedge-hints: 1
@@ -277,5 +331,6 @@ def what_hints_evict_is_still_the_programs():
 
 if __name__ == "__main__":
     main(each_leak_is_told_by_its_rounds, no_leak_is_denied, what_is_replaced_is_no_leak, what_is_bounded_is_bounded_by_all_that_grows,
+         one_leak_in_several_lines_is_one_answer, what_is_largest_comes_first_where_memory_ran_out, a_small_growth_is_not_the_answer,
          what_hints_release_is_not_told_as_stored_nor_as_freed, what_hints_release_now_and_then_is_not_denied,
          what_hints_hold_after_the_free_is_not_denied, what_hints_evict_is_still_the_programs)

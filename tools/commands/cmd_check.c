@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/answer/answer.h"
 #include "tools/base/vec.h"
 #include "tools/check/measure.h"
 #include "tools/evict/evict_check.h"
@@ -56,6 +57,7 @@ struct check {
     size_t row_count, row_room;
     bool is_reserved_left_out;  /* of the predictions */
     const char *moved_left_out; /* the reason; NULL = it is compared, or no move was predicted */
+    struct answer answer;       /* if an expression does not hold */
 };
 
 /* ---- expressions ---------------------------------------------------------------------------- */
@@ -340,6 +342,13 @@ static void print_text(const struct check *check)
     if (check->moved_left_out)
         printf("  what was moved is not compared: %s\n", check->moved_left_out);
     printf("%zu of %zu hold\n", cmd_check_count_of(check, CLAIM_YES), check->row_count);
+    for (size_t i = 0; i < check->answer.count; i++) {
+        if (i == 0)
+            putchar('\n');
+        fputs(i == 0 ? ink.bold : "", stdout);
+        render_label(stdout, check->answer.sentence[i], 0, 2);
+        fputs(ink.off, stdout);
+    }
 }
 
 static enum claim_answer answer_of(const struct check *check)
@@ -388,6 +397,7 @@ static void cmd_check_print_json(const struct check *check)
     for (size_t i = 0; i < check->row_count; i++)
         cmd_check_json_row(&json, check, &check->rows[i]);
     json_end(&json, ']');
+    answer_json(&json, "summary", &check->answer);
     json_end(&json, '}');
 }
 
@@ -481,6 +491,15 @@ static int write_junit(const struct check *check)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+/* What to look at first where an expression does not hold. */
+static void find_summary(struct check *check)
+{
+    struct symbols *symbols = symbols_new(check->load.trace);
+
+    check->answer = answer_of_run(&check->load, symbols);
+    symbols_free(symbols);
+}
+
 static bool measure_all(struct check *check)
 {
     struct measure measure;
@@ -521,6 +540,8 @@ static int cmd_check_judge(struct check *check)
         r = write_junit(check);
     if (r != CMD_DONE)
         return r;
+    if (answer_of(check) == CLAIM_NO)
+        find_summary(check);
     if (check->fields->json)
         cmd_check_print_json(check);
     else if (!is_junit_alone(check->fields))
@@ -590,6 +611,7 @@ static int check_command(const void *parsed, char **words)
         claim_done(&check.rows[i].claim);
     }
     free(check.rows);
+    answer_done(&check.answer);
     load_close(&check.load);
     return r;
 }

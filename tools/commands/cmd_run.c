@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/answer/answer.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/load/captures.h"
@@ -18,6 +20,8 @@
 #include "tools/run/spawn.h"
 #include "tracker/base/config.h"
 #include "tracker/base/runmark.h"
+
+#define ANSWER_FILE_MAX (INT64_C(128) << 20)
 
 struct fields {
     struct spawn_options spawn;
@@ -150,7 +154,43 @@ static void tell_end(const struct captures *captures, const struct past *past)
     }
 }
 
-/* Ends the captures; prints three lines: the peak, the path of the capture and the next command. */
+/* One write: other ranks print their lines at the same time. */
+static void print_at_once(const char *sentence)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+
+    if (!out)
+        vec_out_of_memory();
+    render_print(out, "kedge run: %s\n", sentence);
+    if (fclose(out) != 0)
+        vec_out_of_memory();
+    (void)fputs(text, stderr);
+    free(text);
+}
+
+/*
+ * Prints what the run comes down to. To read a large capture takes longer than who started a
+ * program wants to wait behind its end: kedge report reads that when it is asked to.
+ */
+static void cmd_run_print_answer(const char *path)
+{
+    struct load load = {0};
+    struct stat status;
+
+    if (stat(path, &status) != 0 || status.st_size > ANSWER_FILE_MAX || load_open(path, &load))
+        return;
+    struct symbols *symbols = symbols_new(load.trace);
+    struct answer answer = answer_of_run(&load, symbols);
+    for (size_t i = 0; i < answer.count; i++)
+        print_at_once(answer.sentence[i]);
+    answer_done(&answer);
+    symbols_free(symbols);
+    load_close(&load);
+}
+
+/* Ends the captures; prints the peaks, the answer, the path of the capture and the next command. */
 static void cmd_run_finish(const struct launch *launch, const struct past *past)
 {
     char *directory = getcwd(NULL, 0);
@@ -175,6 +215,7 @@ static void cmd_run_finish(const struct launch *launch, const struct past *past)
                 render_bytes(file->native_peak).text);
         (void)fprintf(stderr, "kedge run: peak reserved %s%s\n",
                 render_bytes(file->peak_reserved).text, file->native_peak ? more : "");
+        cmd_run_print_answer(file->path);
         (void)snprintf(of, sizeof(of), ", one of %zu", captures.count);
         /* One write per line: other ranks print theirs at the same time. */
         (void)fprintf(stderr, "kedge run: capture %s%s; next: %s\n", path,

@@ -10,6 +10,7 @@
 #ifndef KEDGE_TOOLS_REPORT_H
 #define KEDGE_TOOLS_REPORT_H
 
+#include "tools/answer/answer.h"
 #include "tools/load/figures.h"
 #include "tools/patterns/patterns.h"
 #include "tools/report/rowpick.h"
@@ -180,9 +181,6 @@ void report_live_json(
 void report_oom_print(const struct report *report);
 void report_oom_json(struct json *json, const struct report *report);
 
-/* How often memory ran out: the record may have fewer of them. */
-uint64_t report_oom_times(const struct load *load);
-
 /*
  * What refers to the live blocks of a Python program: the last walk through its objects for this
  * reason, after at most so many failed allocations. Prints nothing if there was none
@@ -332,28 +330,12 @@ void report_views_print(const struct report *report);
 /* "SOT_CALL_0 (2)" as the last cell of a row, in the form of render_label. */
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
 
-/* What a line of the program held at the peak: all stacks of one title (title_ways). */
-struct report_line {
-    char *title;
-    uint32_t stack; /* of the first */
-    uint64_t bytes, blocks;
-};
-
-struct report_lines {
-    struct report_line *list; /* most bytes first */
-    size_t count;
-    uint64_t peak; /* bytes of all of them; UINT64_MAX: not known */
-    int device;    /* if the peak is one device's, else -1 */
-};
-
 /*
- * The first screen of a report (report_screen.c). report_lines_done frees the lines. The answer is
- * the largest of them, with its growth if report->stated has it, and the request that failed.
+ * The first screen of a report (report_screen.c): the sentences of the answer, and the lines that
+ * held most.
  */
-struct report_lines report_lines_find(const struct report *report);
-void report_lines_done(struct report_lines *lines);
-void report_answer_print(const struct report *report, const struct report_lines *lines);
-void report_lines_print(const struct report *report, const struct report_lines *lines);
+void report_answer_print(const struct report *report, const struct answer *answer);
+void report_lines_print(const struct report *report, const struct answer_lines *lines);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);

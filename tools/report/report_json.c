@@ -243,6 +243,15 @@ static void report_json_no_page(struct json *json, const struct report *report)
         report_steps_json(json, report);
 }
 
+static void report_json_summary(struct json *json, const struct report *report)
+{
+    struct answer answer = answer_find(
+            &report->load, report->symbols, report->window, &report->figures, &report->stated);
+
+    answer_json(json, "summary", &answer);
+    answer_done(&answer);
+}
+
 void report_json(struct json *json, const struct report *report)
 {
     json_text(json, "capture", report->load.path);
@@ -252,6 +261,7 @@ void report_json(struct json *json, const struct report *report)
     json_text(json, "from", report->from);
     json_text(json, "to", report->to);
     json_end(json, '}');
+    report_json_summary(json, report);
     if (report->made_to)
         report_between_json(json, report);
     report_json_figures_of(json, report);

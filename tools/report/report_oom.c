@@ -269,16 +269,10 @@ static void report_oom_print_table(const struct load *load)
     }
 }
 
-/* An imported record has no count, and a capture may have lost some. */
-uint64_t report_oom_times(const struct load *load)
-{
-    return load->capture->oom_count > load->oom_count ? load->capture->oom_count : load->oom_count;
-}
-
 void report_oom_print(const struct report *report)
 {
     const struct load *load = &report->load;
-    uint64_t times = report_oom_times(load);
+    uint64_t times = answer_failures(load);
 
     if (load->oom_count == 0) {
         if (report->view)
@@ -400,7 +394,7 @@ void report_oom_json(struct json *json, const struct report *report)
     const struct load *load = &report->load;
     char **ways = title_ways(report->symbols, TITLE_STACKS(load->ooms), load->oom_count);
 
-    json_uint(json, "oom_count", report_oom_times(load));
+    json_uint(json, "oom_count", answer_failures(load));
     size_t shown = json_begin_rows(json, "ooms", load->oom_count, REPORT_OOM_ON_PAGE);
     for (size_t i = load->oom_count - shown; i < load->oom_count; i++)
         report_oom_json_one(json, report, &load->ooms[i], ways[i]);

@@ -498,10 +498,11 @@ static void print_held(const struct report *report, enum view view)
 static void print_screen(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
-    struct report_lines lines = report_lines_find(report);
+    struct answer answer = answer_find(
+            &report->load, report->symbols, report->window, &report->figures, &report->stated);
     char *end = report_end_text(capture);
 
-    report_answer_print(report, &lines);
+    report_answer_print(report, &answer);
     if (load_is_imported(capture))
         print_import(capture);
     else
@@ -514,9 +515,9 @@ static void print_screen(const struct report *report)
     print_peaks(report);
     report_timeline_print(report);
     print_hints_in_short(report);
-    report_lines_print(report, &lines);
+    report_lines_print(report, &answer.lines);
     report_views_print(report);
-    report_lines_done(&lines);
+    answer_done(&answer);
     free(end);
 }
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer.h - what a run's memory comes down to, in at most three sentences.
+ *
+ *     evaluate leak.py:41 holds 74 % of the peak: 292.50 MiB of 394.09 MiB; +97.50 MiB a step;
+ *         kept by graph of curve[*][*] (36 of 42 blocks), .item() or .detach() there frees it
+ *     out of memory: 8.12 MiB asked for by cuMemAllocAsync in step/backward (4)
+ *     Cache.put cache.py:9 holds 8 % of the peak: 33.00 MiB of 394.09 MiB; +3.00 MiB a step
+ *
+ * A subject is a line of the program, or what grows below one line that nothing else goes through.
+ * Where memory ran out, the largest line comes first, then the request that failed, then a smaller
+ * line that grows. Else a line that grows comes before one that is larger. A line that gained less
+ * than a twentieth of the peak is not told. Holders are those of the last walk at a failure, else of
+ * the last one (capheld.h).
+ *
+ * Threads: none. Memory: vec.h.
+ */
+#ifndef KEDGE_TOOLS_ANSWER_H
+#define KEDGE_TOOLS_ANSWER_H
+
+#include "tools/answer/answer_lines.h"
+#include "tools/base/render.h"
+#include "tools/steps/growth.h"
+
+enum {
+    ANSWER_SENTENCES = 3,
+};
+
+struct answer {
+    char *sentence[ANSWER_SENTENCES];
+    size_t count;
+    size_t failure; /* the sentence of the request that failed; `count`: none did */
+    struct answer_lines lines;
+};
+
+/*
+ * `figures` are of the window; `view` has its steps if they were detected (growth.h), NULL: only
+ * stated ones count. answer_done frees what is returned.
+ */
+struct answer answer_find(const struct load *load, struct symbols *symbols,
+        struct model_window window, const struct model_figures *figures,
+        const struct stepview *view);
+void answer_done(struct answer *answer);
+
+/* The same of a whole run, with the steps that it states. */
+struct answer answer_of_run(const struct load *load, struct symbols *symbols);
+
+/* The sentences as a JSON array of this name. */
+void answer_json(struct json *json, const char *key, const struct answer *answer);
+
+/* How often memory ran out: the record may have fewer of them. */
+uint64_t answer_failures(const struct load *load);
+
+#endif
