@@ -609,19 +609,29 @@ bool pyhost_watch_before(object *function, void (*before)(void))
 
 static struct method_def engine_def;
 static method_fn engine_call;
+static int passes; /* changed with the GIL */
+
+int pyhost_passes(void)
+{
+    return engine_call ? passes : -1;
+}
 
 static object *pyhost_backward(object *self, object *args, object *keywords)
 {
     object *accumulates = keywords ? py.PyDict_GetItemString(keywords, "accumulate_grad") : NULL;
     struct pyloop_call call;
+    bool opens = accumulates == py.yes && pyloop_may_open(PYLOOP_BACKWARD);
     object *result;
 
-    if (accumulates != py.yes || !pyloop_may_open(PYLOOP_BACKWARD))
-        return engine_call(self, args, keywords);
-    parts.look_for_classes();
-    pyloop_enter(&call, PYLOOP_BACKWARD, true, 0);
+    if (opens) {
+        parts.look_for_classes();
+        pyloop_enter(&call, PYLOOP_BACKWARD, true, 0);
+    }
+    passes++;
     result = engine_call(self, args, keywords);
-    pyloop_leave(&call, !result);
+    passes--;
+    if (opens)
+        pyloop_leave(&call, !result);
     return result;
 }
 

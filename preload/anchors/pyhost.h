@@ -80,6 +80,12 @@ bool pyhost_watch_function(
 bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
 
 /*
+ * How many calls of this method are running, in all threads: backward passes. -1: it is not
+ * watched, so this is not known.
+ */
+int pyhost_passes(void);
+
+/*
  * For preload/held. A function of the interpreter's C interface; NULL: it has none of this name.
  * Only while the interpreter is known, which it is in all functions that it calls.
  */

@@ -7,6 +7,7 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/held_text.h"
+#include "preload/held/still.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
 
@@ -82,7 +83,7 @@ static bool held_find_functions(void)
     py.exception = pyhost_function("PyExc_Exception");
     *(void **)&py.PyThreadState_EnterTracing = pyhost_function("PyThreadState_EnterTracing");
     *(void **)&py.PyThreadState_LeaveTracing = pyhost_function("PyThreadState_LeaveTracing");
-    return is_whole && py.none && py.exception;
+    return still_find() && is_whole && py.none && py.exception;
 }
 
 /* Notes an error of the walk, and clears it; an interrupt stays. */
@@ -221,14 +222,17 @@ static void held_walk(enum format_walk_why why, object *error, int device, bool 
     object *modules = py.PyImport_GetModuleDict();
     void *thread = py.PyThreadState_Get();
     object *space = py.PyDict_New();
-    object *blocks = held_blocks(device, &walk);
-    object *answer = NULL;
+    object *blocks, *answer = NULL;
+    struct still was;
     uint64_t begin = held_clock();
 
     if (py.PyThreadState_EnterTracing)
         py.PyThreadState_EnterTracing(
                 thread); /* tracers and profilers of the program see nothing */
-    if (space && blocks && modules && py.PyDict_SetItemString(space, "modules", modules) == 0)
+    still_begin(&was, seconds);
+    blocks = held_blocks(device, &walk);
+    if (space && blocks && modules && py.PyDict_SetItemString(space, "modules", modules) == 0
+            && still_add(space))
         answer = held_run(space, blocks, error);
     walk.spent_ns = held_clock() - begin;
     if (answer)
@@ -239,6 +243,7 @@ static void held_walk(enum format_walk_why why, object *error, int device, bool 
     if (space)
         py.PyDict_Clear(space); /* its functions refer to it */
     pyhost_drop(space);
+    still_end(&was);
     if (py.PyThreadState_LeaveTracing)
         py.PyThreadState_LeaveTracing(thread);
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Which objects of a Python program refer to its device memory. held.c runs this text inside of the program, in a
-namespace of its own that has `modules` (sys.modules); nothing imports it, and nothing of it stays.
+namespace of its own that has `modules` (sys.modules) and `still` (held.c); nothing imports it, and nothing of it stays.
 
     look(blocks, error, seconds, objects) ─► rows: how many bytes, who allocated them, what they are, what holds them
          roots ─► Walk ─► Graphs ─► sort_lost ─► find_storages ─► settle (Namer) ─► by_block
@@ -129,14 +129,28 @@ class Torch:
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
+touched, copies = {}, set()  # frames whose locals were read, ids of the copies that they have then
+
+
 def frame_locals(frame):
     """Locals by name. Up to CPython 3.12, reading f_locals leaves a copy in the frame that keeps every value alive until
-    the function returns: it is emptied, unless the program holds it, too (by locals())."""
+    the function returns: it is emptied, at once or after the walk, unless the program holds it, too (by locals())."""
     found = frame.f_locals
     result = dict(found)
-    if type(found) is dict and frame.f_code.co_flags & OPTIMIZED and sys.getrefcount(found) <= 3:
-        found.clear()
+    if type(found) is dict and frame.f_code.co_flags & OPTIMIZED:
+        touched[id(frame)] = frame
+        copies.add(id(found))
+        if sys.getrefcount(found) <= 3:
+            found.clear()
     return result
+
+
+def forget_locals():
+    """Copies of an earlier walk are among the objects of this one, and are emptied when its lists are gone."""
+    while touched:
+        found = touched.popitem()[1].f_locals
+        if sys.getrefcount(found) <= 3:
+            found.clear()
 
 
 def instance_dict(obj):
@@ -491,18 +505,22 @@ def is_idle(frame):
 
 
 def backward_runs(caller, error):
-    """Whether a backward pass runs, or may begin: then its threads write gradients and take graphs apart without the GIL.
-    Of other threads of Python only idle ones begin none, since one that waits for the GIL now gets it once. caller: the
-    frame that an error of a backward pass has just reached: it is over."""
-    mine = modules["_thread"].get_ident()
+    """Whether a backward pass runs, whose threads write gradients and take graphs apart without the GIL, or an operation that
+    may change a graph in place. None begins while this thread has the GIL (settled by held.c before the look). Idle threads
+    need not be asked. caller: the frame that an error of a backward pass has just reached: that pass is over."""
+    mine, threads, busy, gone = modules["_thread"].get_ident(), getattr(modules.get("threading"), "_active", {}), [], 0
     for ident, frame in sys._current_frames().items():
         if ident != mine and not is_idle(frame):
-            return True
+            thread = instance_dict(threads[ident]) if ident in threads else None
+            busy.append((thread or {}).get("_native_id") or 0)
+    frame = None  # the last one may be this function's own, which would keep all of the walk until the collector runs
     while caller is not None:
-        if caller.f_code.co_name == "_engine_run_backward" and error is None:
-            return True
+        if caller.f_code.co_name == "_engine_run_backward":
+            if error is None:
+                return True
+            gone = 1
         caller, error = caller.f_back, None
-    return False
+    return not still((gone, *busy))
 
 
 # ---- graphs and what nothing reaches ----------------------------------------------------------------------------------
@@ -775,18 +793,10 @@ def look(blocks, error, seconds, objects):
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
     api = Torch()
     deadline = time.monotonic() + 0.7 * seconds  # of walks; paths come after them
-    collects, interval = gc.isenabled(), sys.getswitchinterval()
-    gc.disable()
-    sys.setswitchinterval(4.0 * seconds)  # other threads of Python's do not change objects meanwhile
-    try:
-        with api.off():
-            return take(api, blocks, error, deadline, objects)
-    finally:
-        sys.setswitchinterval(interval)
-        if collects:
-            gc.enable()
-        for _ in sys._current_frames():  # those that began to wait meanwhile wait for that long, until the GIL is let go
-            time.sleep(1e-4)
+    with api.off():
+        found = take(api, blocks, error, deadline, objects)
+    forget_locals()
+    return found
 
 
 def count_references(tensors, api):
@@ -803,7 +813,7 @@ def all_roots(walk, there, error, caller):
     own, libraries, spaces = module_roots()
     step = pending_traceback(there["b"], there["e"], caller) if error is not None else None
     left, gone = traceback_roots(error, step)
-    walk.skip.update(map(id, [globals(), *frames, *spaces, *gone]))
+    walk.skip.update(copies, map(id, [globals(), *frames, *spaces, *gone]))
     near = [r for r in left + running if r.kind != "library"]
     return near + own, [r for r in left + running if r.kind == "library"], libraries + [context_root()]
 

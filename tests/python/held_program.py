@@ -8,6 +8,7 @@ import json
 import signal
 import sys
 import threading
+import time
 import weakref
 
 import torch
@@ -64,6 +65,12 @@ def left_as_it_was():
     for _ in range(4):  # the eighth is a walk
         fail()
     assert mine["kept"] is kept, "the program's own copy of its locals was emptied"
+    gc.collect()
+    gc.disable()
+    for _ in range(8):  # the sixteenth is a walk
+        fail()
+    assert gc.collect() < 500, "a walk left what only the collector frees"
+    gc.enable()
 
 
 def watched():
@@ -113,19 +120,38 @@ def graphs():
     fail()
 
 
-def busy():
-    """Another thread is at work, and may begin a backward pass at any moment."""
+def beside(work):
+    """graphs(), while another thread of the program calls work(over) until `over` has something in it."""
     over = []
-
-    def work():
-        while not over:
-            pass
-
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=work, args=(over,), daemon=True)
     thread.start()
     graphs()
     over.append(1)
     thread.join()
+
+
+def spin(over):
+    while not over:
+        pass
+
+
+def asleep(over):
+    """In a call of C's without the GIL: it may be any operation."""
+    while not over:
+        time.sleep(0.5)
+
+
+def busy():
+    beside(spin)
+
+
+def in_an_operation():
+    beside(asleep)
+
+
+def in_a_pass():
+    """The engine is at work in another thread, whose frames look as those of any other."""
+    beside(lambda over: torch.Variable._execution_engine.run_backward(lambda: spin(over)))
 
 
 def end():

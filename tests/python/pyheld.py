@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: held.c pyhost.c report_held.c
+# covers: held.c still.c pyhost.c report_held.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE
@@ -92,10 +92,21 @@ def nothing_is_walked_where_nobody_wants_it(python):
 
 @each
 def graphs_are_left_alone_beside_a_thread_at_work(python):
+    """In an operation that may change a graph in place, or in a backward pass."""
+    for case in ("in_an_operation", "in_a_pass"):
+        report, sizes, _ = held(python, case)
+        walk = report["ooms"][-1]["held"]
+        check(f"{case}: graphs were read", not walk["graphs_read"])
+        same(f"{case}: what else holds", holders(walk).get(sizes["named"]), "held_plants.ALSO2")
+
+
+@each
+def graphs_are_read_beside_a_thread_that_waits(python):
+    """The other thread runs Python, so it waits for the GIL while objects are walked, and no pass is counted."""
     report, sizes, _ = held(python, "busy")
     walk = report["ooms"][-1]["held"]
-    check("graphs were read", not walk["graphs_read"])
-    same("what else holds", holders(walk).get(sizes["named"]), "held_plants.ALSO2")
+    check("graphs were not read", walk["graphs_read"])
+    check("a graph's holder", "graph of held_plants.HISTORY[0]" in holders(walk).get(sizes["old"], ""))
 
 
 def a_walk_that_fails_is_noted():
@@ -118,7 +129,7 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
          nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
-         graphs_are_left_alone_beside_a_thread_at_work)
+         graphs_are_left_alone_beside_a_thread_at_work, graphs_are_read_beside_a_thread_that_waits)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * still.h - the program's other Python threads stand still while its objects are walked.
+ *
+ *     still_begin ─► the switch interval is longer than any walk, the collector is off ─► still_end
+ *
+ * A thread that waits for the GIL asks for it after one interval, and keeps the interval with which
+ * it began to wait. So still_begin lets those that wait have their turn first; nobody takes the GIL
+ * from this thread after that.
+ *
+ * What has no GIL goes on: operations of PyTorch, and its threads in a backward pass. still_add
+ * gives the walk a function that tells whether any does, which could change a graph: passes are
+ * counted (pyhost_passes), and a thread of Python is in no operation if the kernel says that it
+ * waits for the GIL. A pass or thread of C++'s that Python does not know is not seen.
+ *
+ * Threads: the one that holds the GIL. No lock of ours, no malloc of ours.
+ */
+#ifndef KEDGE_PRELOAD_STILL_H
+#define KEDGE_PRELOAD_STILL_H
+
+#include "preload/anchors/pyhost.h"
+
+#include <stdbool.h>
+
+struct still {
+    double interval; /* seconds: the program's */
+    bool collects;
+};
+
+/* Finds the interpreter's functions. */
+bool still_find(void);
+
+/* `seconds`: the longest walk. Lets the GIL go for a moment, unless there is one thread only. */
+void still_begin(struct still *ret_was, double seconds);
+void still_end(const struct still *was);
+
+/*
+ * Adds the function `still` to a dict: still((passes, *threads)) is true if no more backward passes
+ * than these run, and all of these threads (numbers of the kernel's, 0: unknown) wait for the GIL
+ * within a short time. It keeps the GIL. False: it could not be added.
+ */
+bool still_add(struct pyhost_object *space);
+
+#endif
