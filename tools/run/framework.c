@@ -38,6 +38,7 @@ struct search {
     struct vec_texts files;    /* still to read, and already read */
     struct vec_texts packages; /* already read */
     unsigned which;
+    struct needs own;
 };
 
 static bool is_file(const char *path)
@@ -308,6 +309,7 @@ static void look_at_statement(struct search *search, const char *file, const cha
 /* Statements begin a line or follow a ';'. */
 static void look_at_text(struct search *search, const char *file, const char *text)
 {
+    needs_look(&search->own, file, text);
     for (const char *s = text; *s; s += strcspn(s, "\n;"), s += *s != '\0') {
         s += strspn(s, " \t\r");
         look_at_statement(search, file, s);
@@ -530,6 +532,8 @@ struct framework_found framework_find(char *const *command, const char *path,
     found.which = that_are_there(&search);
     if (found.which & 1U << FRAMEWORK_PADDLE)
         found.paddle_major = major_of(&search, FRAMEWORK_PADDLE);
+    if (found.which & 1U << FRAMEWORK_PYTORCH)
+        found.own = search.own;
     framework_search_done(&search);
     return found;
 }

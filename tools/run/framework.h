@@ -17,6 +17,7 @@
 #define KEDGE_TOOLS_FRAMEWORK_H
 
 #include "tools/base/vec.h"
+#include "tools/run/needs.h"
 
 #define FRAMEWORK_FILES_MAX 200u
 
@@ -31,6 +32,7 @@ enum framework {
 struct framework_found {
     unsigned which;   /* bit 1 << enum framework; 0 = none, or no known one */
     int paddle_major; /* the installed PaddlePaddle's version, 0 = unknown */
+    struct needs own; /* of PyTorch's own allocator, which must stay; none without PyTorch */
 };
 
 /*

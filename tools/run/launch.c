@@ -289,13 +289,27 @@ static bool is_uncached(struct launch *launch)
     return true;
 }
 
-static void pytorch_stream(struct launch *launch, bool speak)
+/* Whether the program names what the stream API's backend lacks; a line says so. */
+static bool keeps_own(struct launch *launch, const struct launch_request *request)
+{
+    const struct needs *own = &request->frameworks.own;
+
+    if (request->is_api_stated || !own->what)
+        return false;
+    launch_say(launch,
+            vec_format("%s names %s, which backend:cudaMallocAsync lacks: PyTorch keeps its own "
+                       "allocator, as with --api framework (--api stream switches it all the same)",
+                    own->place, own->what));
+    return true;
+}
+
+static void pytorch_stream(struct launch *launch, const struct launch_request *request, bool speak)
 {
     bool has_new = stated(launch, PYTORCH_CONF_NEW) != NULL;
 
     if (is_backend_stated(launch, "backend:cudaMallocAsync"))
         return;
-    if (is_uncached(launch))
+    if (is_uncached(launch) || keeps_own(launch, request))
         return;
     if (has_new)
         merge_conf(launch, PYTORCH_CONF_NEW);
@@ -378,7 +392,7 @@ static void framework_switches(struct launch *launch, const struct launch_reques
                                    "(--api stream shows tensors)",
                                 name));
         } else if (f == FRAMEWORK_PYTORCH && api == LAUNCH_STREAM)
-            pytorch_stream(launch, name != NULL);
+            pytorch_stream(launch, request, name != NULL);
         else if (f != FRAMEWORK_PYTORCH || !is_backend_stated(launch, "no backend is ours here"))
             turn(launch, &rows[is_old_paddle ? LAUNCH_SYNC : api][f], name);
     }

@@ -44,6 +44,9 @@
  * has no asynchronous allocator (2.6 has no such flag): there the system's allocator is used
  * instead of the stream API.
  *
+ * What the async backend lacks (needs.h): history, snapshots, MemPool, IPC, pool checkpoints. If the
+ * program names any of it and the user does not name an API, PyTorch keeps its own allocator.
+ *
  * Does not start, read or write anything. Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_LAUNCH_H
@@ -76,6 +79,7 @@ struct launch_request {
     const char *run; /* config.h's CONFIG_RUN, without "+"; NULL = none */
     const char *capture, *hints, *hints_mode, *mode, *trace; /* NULL = from the environment */
     enum launch_api api;
+    bool is_api_stated; /* by the user: else PyTorch keeps an allocator that the program needs */
     struct framework_found frameworks; /* known to be used: a line says what the switch costs */
 };
 

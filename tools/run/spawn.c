@@ -320,6 +320,7 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
             .hints_mode = options->hints_mode,
             .mode = options->mode,
             .trace = options->trace,
+            .is_api_stated = options->api != NULL,
     };
     int r = spawn_check_options(who, options, &request.api);
 

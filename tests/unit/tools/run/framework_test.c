@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: framework.c */
+/* covers: framework.c needs.c */
 /* Environments and scripts made of empty files, and what is found in them. */
 #include "tests/check.h"
 
@@ -113,6 +113,48 @@ TEST(a_script_says_by_its_imports_what_it_uses)
     CHECK_EQ(found("python|nowhere.py").which, 0);
     CHECK_EQ(found("python").which, 0);
     CHECK_EQ(found("python|-").which, 0);
+    remove_environment();
+}
+
+TEST(what_pytorchs_own_allocator_has_alone_is_found_in_the_sources)
+{
+    static const struct {
+        const char *text, *what, *place;
+    } cases[] = {
+            {"import torch\npool = torch.cuda.MemPool()\n", "MemPool", "train.py:2"},
+            {"import torch\ntorch.cuda.memory._record_memory_history()\n",
+                    "PyTorch's memory history", "train.py:2"},
+            {"import os, torch\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'a:1'\n",
+                    "settings of PyTorch's own allocator", "train.py:2"},
+            {"import torch\nf = torch.compile(f, mode=\"reduce-overhead\")\n",
+                    "graph trees of torch.compile", "train.py:2"},
+            {"import torch.multiprocessing as mp\n\n\nq = mp.Queue()\n",
+                    "CUDA tensors of other processes (torch.multiprocessing)", "train.py:4"},
+            /* a word inside another, comments, texts of several lines, another module's queue */
+            {"import torch\nMyMemPool = MemPools = 1\n", NULL, ""},
+            {"import torch\nx = 1 # MemPool\n", NULL, ""},
+            {"import torch\n'''\nMemPool\n'''\n", NULL, ""},
+            {"import torch\nx = '#'; MemPool\n", "MemPool", "train.py:2"},
+            {"import torch, queue\nq = queue.Queue()\n", NULL, ""},
+            {"import torch\nmode = 'max-autotune-no-cudagraphs'\n", NULL, ""},
+            {"import torch\nself._snapshot()\n", NULL, ""},
+            {"import torch\n\"\"\" no end", NULL, ""},
+            {"import torch\nx = 'no end \\", NULL, ""},
+            /* no PyTorch */
+            {"MemPool\n", NULL, ""},
+    };
+
+    make_environment();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put("train.py", cases[i].text);
+        struct needs own = found("python|train.py").own;
+        CHECK_STR_EQ(own.what ? own.what : "", cases[i].what ? cases[i].what : "");
+        CHECK_STR_EQ(own.place, cases[i].place);
+    }
+    put("train.py", "import torch, pools\n");
+    put("pools.py", "\nfrom torch.cuda import MemPool\n");
+    CHECK_STR_EQ(found("python|train.py").own.place, "pools.py:2");
+    CHECK_STR_EQ(found("python|-c|import torch; torch.cuda.MemPool()").own.place, "-c:1");
     remove_environment();
 }
 

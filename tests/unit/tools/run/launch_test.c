@@ -242,6 +242,36 @@ TEST(the_stream_entrance_switches_all_frameworks)
     launch_done(&l);
 }
 
+TEST(r94_pytorch_keeps_an_allocator_that_the_program_needs)
+{
+    struct framework_found pool = {
+            .which = PYTORCH, .own = {.what = "MemPool", .place = "train.py:7"}};
+    char *conf[] = {(char[]){"PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"}, NULL};
+    struct launch l =
+            prepared((struct launch_request){.api = LAUNCH_STREAM, .frameworks = pool}, no_env);
+
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)");
+    CHECK_STR_EQ(value(&l, "PYTORCH_ALLOC_CONF"), "(none)");
+    CHECK_STR_EQ(value(&l, "TORCH_DIST_USE_NCCL2"), "(none)");
+    CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "cuda_malloc_async");
+    CHECK_EQ(l.lines.count, 1);
+    CHECK(has_line(&l, "train.py:7 names MemPool"));
+    launch_done(&l);
+
+    /* what the user states holds */
+    l = prepared(
+            (struct launch_request){
+                    .api = LAUNCH_STREAM, .is_api_stated = true, .frameworks = pool},
+            no_env);
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "backend:cudaMallocAsync");
+    CHECK(!has_line(&l, "MemPool, which"));
+    launch_done(&l);
+    l = prepared((struct launch_request){.api = LAUNCH_STREAM, .frameworks = pool}, conf);
+    CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "backend:cudaMallocAsync");
+    CHECK(!has_line(&l, "keeps its own"));
+    launch_done(&l);
+}
+
 /* PyTorch 2.15's newer process group of NCCL takes a snapshot at its end, which this backend answers with an exception. */
 TEST(r94_pytorch_gets_the_process_group_that_the_stream_entrance_can_have)
 {
