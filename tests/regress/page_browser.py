@@ -11,7 +11,7 @@ import browser
 from page import capture, data_of, waterfalls_of
 from regresskit import check, human, main, same, skip, tool
 
-LAPTOP, PHONE = {"width": 1280, "height": 800}, {"width": 375, "height": 812}
+LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
 MAYBE = {"device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
@@ -52,6 +52,39 @@ CONTRAST = """(() => {
             found.push([walker.currentNode.data.trim().slice(0, 40), contrast.toFixed(2), parent.className.baseVal ?? parent.className]);
     }
     return {seen, found};
+})()"""
+
+# Of the elements that are to be seen: those that are wider than the window or than their parent's box; stacks narrower than 40 characters,
+# or higher than the window.
+BOXES = """(() => {
+    const found = [];
+    const name = node => node.localName + "." + node.className + " " + node.innerText.slice(0, 30);
+    for (const node of document.querySelectorAll("body *:not(svg *):not(script):not(.skip)")) {
+        const box = node.getBoundingClientRect();
+        const isSeen = node instanceof HTMLElement && box.width > 0 && box.height > 0 && !node.closest("select");
+        if (!isSeen)
+            continue;
+        if (box.width > innerWidth + 1 || box.width > node.parentElement.getBoundingClientRect().width + 1)
+            found.push(["wider", Math.round(box.width), Math.round(node.parentElement.getBoundingClientRect().width), name(node)]);
+        if ((box.right > innerWidth + 1 || box.left < -1) && !node.closest("nav"))
+            found.push(["outside", Math.round(box.left), Math.round(box.right), name(node)]);
+    }
+    for (const stack of document.querySelectorAll(".stack")) {
+        const ruler = document.createElement("span");
+        ruler.textContent = "0".repeat(40);
+        ruler.style.whiteSpace = "pre";
+        const line = document.createElement("li");
+        line.append(ruler);
+        stack.append(line);
+        const wide = ruler.getBoundingClientRect().width;
+        const room = stack.getBoundingClientRect().right - ruler.getBoundingClientRect().left;
+        line.remove();
+        if (room < wide)
+            found.push(["narrow stack", Math.round(room), Math.round(wide)]);
+        if (stack.offsetHeight > innerHeight)
+            found.push(["high stack", stack.offsetHeight]);
+    }
+    return found;
 })()"""
 
 
@@ -101,6 +134,43 @@ def pages_draw_on_a_laptop_and_a_phone():
             check(words in said, f"the answer lacks {words!r}: {said}")
         top = page.value("document.querySelector('.holders').getBoundingClientRect().bottom")
         check(top < LAPTOP["height"], f"who held the memory ends at {top}, below the first screen")
+
+
+def nothing_is_wider_than_its_box():
+    with chromium() as started:
+        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid"):
+            for size in (LAPTOP, PHONE):
+                page = started.open(written(form), **size)
+                same(f"{form}, {size['width']} wide: boxes", page.value(BOXES), [])
+                page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
+                same(f"{form}, {size['width']} wide: boxes with all stacks", page.value(BOXES), [])
+                page.value("document.querySelectorAll('.unfold').forEach(button => button.click())")
+                same(f"{form}, {size['width']} wide: boxes with all frames", page.value(BOXES), [])
+                page.close()
+        page = started.open(written("bad"))
+        page.value("document.querySelector('.disclose').click()")
+        page.value("document.querySelector('.stack').style.width = '130px'")
+        check(any(row[0] == "narrow stack" for row in page.value(BOXES)), "a narrow stack is not found")
+
+
+def a_click_opens_the_stack_that_the_report_prints():
+    """Its frames, and what is said of the others, are those of the command (stackfold.h)."""
+    with chromium() as started:
+        path = written("bad")
+        data = data_of(path.read_text(encoding="utf-8"))
+        text = tool("report", capture("bad"), "--view", "hwm", "--top", "1000")
+        page = started.open(path)
+        first = page.value("document.querySelector('.holders .disclose').innerText")
+        page.value("document.querySelector('.holders .disclose').click()")
+        shown = page.value("[...document.querySelectorAll('.holders .stack li bdi')].map(line => line.innerText)")
+        others = page.value("document.querySelector('.holders .unfold')?.innerText")
+        check(shown and all(line in text for line in shown), f"{first}: {shown} is not in the report")
+        check(others is None or others in text, f"{first}: {others!r} is not in the report")
+        whole = next(site for site in data["call_sites"] if site["title"] == first)["stack"]
+        page.value("document.querySelector('.holders .unfold')?.click()")
+        same("all frames", page.value("document.querySelectorAll('.holders .stack li').length"), len(whole))
+        page.value("document.querySelector('.holders .disclose').click()")
+        same("closed", page.value("document.querySelectorAll('.holders .stack').length"), 0)
 
 
 def controls_work_by_keyboard_and_mouse():
@@ -246,7 +316,7 @@ def text_has_contrast_and_controls_have_names():
         for form, dark, size in (("oom", False, LAPTOP), ("oom", True, PHONE), ("live", True, LAPTOP), ("live", False, PHONE),
                                  ("evict", True, PHONE), ("used", False, LAPTOP)):
             page = started.open(written(form), dark=dark, **size)
-            page.value("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+            page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
             page.value("document.getElementById('flame-whole').click()")
             answer = page.value(CONTRAST)
             same(f"{form}, dark {dark}, {size['width']} wide: text without contrast", answer["found"], [])
@@ -282,4 +352,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

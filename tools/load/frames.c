@@ -2,8 +2,10 @@
 #include "tools/load/frames.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/base/vec.h"
+#include "tools/symbols/framekind.h"
 
 static enum frames_kind frames_kind(const struct symbols_line *line)
 {
@@ -31,19 +33,30 @@ void frames_json_number(struct json *json, const struct symbols_line *line)
         json_uint(json, NULL, frames_number(json->page->frames, line));
 }
 
+static void frames_json_line(struct json *json, const struct symbols_line *line)
+{
+    char *origin = framekind_origin(line);
+    char *name = line->is_python ? NULL : framekind_short_name(line->function);
+    bool is_shorter = name && *name && strcmp(name, line->function) != 0;
+
+    json_begin(json, NULL, '[');
+    json_text(json, NULL, line->function);
+    json_text(json, NULL, symbols_line_file(line));
+    json_uint(json, NULL, line->line);
+    json_uint(json, NULL, frames_kind(line));
+    json_uint(json, NULL, framekind_of(line));
+    json_text(json, NULL, origin);
+    json_text(json, NULL, is_shorter ? name : NULL);
+    json_end(json, ']');
+    free(origin);
+    free(name);
+}
+
 void frames_json(struct json *json, const struct frames *frames)
 {
     json_begin(json, "frames", '[');
-    for (size_t i = 0; i < frames->count; i++) {
-        const struct symbols_line *line = frames->list[i];
-
-        json_begin(json, NULL, '[');
-        json_text(json, NULL, line->function);
-        json_text(json, NULL, symbols_line_file(line));
-        json_uint(json, NULL, line->line);
-        json_uint(json, NULL, frames_kind(line));
-        json_end(json, ']');
-    }
+    for (size_t i = 0; i < frames->count; i++)
+        frames_json_line(json, frames->list[i]);
     json_end(json, ']');
 }
 

@@ -24,7 +24,11 @@ uint32_t frames_number(struct frames *frames, const struct symbols_line *line);
 /* Adds the line's frame number to the open list. */
 void frames_json_number(struct json *json, const struct symbols_line *line);
 
-/* "frames": [function, file (the library if unknown), line, enum frames_kind] of each. */
+/*
+ * "frames": [function, file (the library if unknown), line, enum frames_kind, enum framekind, whose
+ * code it is (framekind_origin), a native function's short name (null: as it is)] of each. The page
+ * folds stacks by the last three, as stackfold.h does.
+ */
 void frames_json(struct json *json, const struct frames *frames);
 void frames_done(struct frames *frames);
 

@@ -10,9 +10,8 @@ function holderRow(data, {name, sum, stack}, largest, total) {
     const figures = [element("span", {class: "figure"}, bytes(sum[0])),
         element("span", {class: "share"}, percent(sum[0], total)),
         element("span", {class: "blocks"}, sum[1] === null ? "" : counted(sum[1], "block"))];
-    const title = stack && stack.length > 0 ? element("details", null, element("summary", null, way(name)), stackList(data, stack))
-        : element("div", null, way(name));
-    return element("li", null, bar, ...figures, title);
+    const title = stack && stack.length > 0 ? disclosure(way(name), () => stackList(data, stack), (detail, button) => button.parentElement.append(detail)) : null;
+    return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)));
 }
 
 function holderList(data, title, rows, total) {

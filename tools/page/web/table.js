@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tables that sort and filter: {caption, columns, rows, sorted, rising, filter, foot}; `sorted` is the column at first, none: rows stay in their
- * order; `foot` has the cells of a last row. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
+ * order; `foot` has the cells of a last row; `detail(row)` makes what a row opens
+ * below itself, over the whole width; null: nothing. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
  * `value` what is sorted by, `cell` an element instead of the text; a first column that is `narrow` has short texts.
  */
 
@@ -22,6 +23,7 @@ class Table {
     }
 
     build(parent, options) {
+        this.detail = options.detail || (() => null);
         const hasFilter = options.filter !== false && options.rows.length > 1;
         const id = "filter-" + tables++;
         this.filter = element("input", {id, type: "search", autocomplete: "off", spellcheck: "false"});
@@ -88,9 +90,27 @@ class Table {
         this.shown.textContent = rows.length === this.rows.length ? counted(rows.length, "row") : count(rows.length) + " of " + counted(this.rows.length, "row");
         this.more.hidden = rows.length <= ROWS_SHOWN;
         this.more.textContent = this.all ? "Show fewer" : "Show all " + count(rows.length);
-        this.body.replaceChildren(...shown.map(row => element("tr", null, ...this.columns.map((column, at) =>
-            element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: column.figure ? "figure" : null},
-                column.cell ? column.cell(row) : column.text(row))))));
+        this.body.replaceChildren(...shown.map(row => this.rowOf(row)));
+    }
+
+    /* "blocks" below "Peak" is "Peak blocks" where a column stands alone. */
+    labelOf(at) {
+        const {label} = this.columns[at];
+        return at > 0 && /^[a-z]/.test(label) ? this.columns[at - 1].label + ", " + label : label;
+    }
+
+    rowOf(row) {
+        return element("tr", null, ...this.columns.map((column, at) => {
+            const content = column.cell ? column.cell(row) : column.text(row);
+            const detail = at === 0 ? this.detail(row) : null;
+            return element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: column.figure ? "figure" : null, "data-label": at === 0 ? null : this.labelOf(at)},
+                detail ? this.opener(detail, content) : content);
+        }));
+    }
+
+    opener(detail, content) {
+        return disclosure(content, () => element("tr", {class: "detail"}, element("td", {colspan: String(this.columns.length)}, detail())),
+            (detail, button) => button.closest("tr").after(detail));
     }
 }
 

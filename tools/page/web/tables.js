@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of the page. */
 
-function siteCell(data) {
-    return site => site.stack && site.stack.length > 0
-        ? element("details", null, element("summary", null, way(titleOf(site))), stackList(data, site.stack)) : way(titleOf(site));
+/* What a row opens: the stack that asked for it. */
+function stackOfRow(data) {
+    return row => (row.stack && row.stack.length > 0 ? () => stackList(data, row.stack) : null);
+}
+
+function titleColumn(label) {
+    return textColumn(label, titleOf, row => way(titleOf(row)));
 }
 
 /* Where a page has not all of them: which it has. */
@@ -19,13 +23,13 @@ function drawSites(data) {
         parent.append(element("p", null, "Nothing was allocated."));
         return;
     }
-    const columns = [textColumn("Call site", site => site.title + " " + site.library, siteCell(data))];
+    const columns = [titleColumn("Call site")];
     for (const {key, head} of moments(data))
         columns.push(bytesColumn(head, site => site[key][0]), countColumn("blocks", site => site[key][1]));
     columns.push(bytesColumn("Own peak", site => site.most), bytesColumn("Allocated", site => site.allocated[0]),
         countColumn("times", site => site.allocated[1]));
     columns.push(textColumn("Library", site => baseName(site.library), site => element("bdi", {title: site.library}, baseName(site.library))));
-    new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1});
+    new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1, detail: stackOfRow(data)});
 }
 
 function drawSteps(data, parent) {
@@ -48,8 +52,8 @@ function drawSteps(data, parent) {
 function drawAnchors(data) {
     const parent = document.getElementById("anchors");
     if (data.steps.growers.length > 0)
-        new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, columns: [
-            textColumn("Call site", titleOf, siteCell(data)), bytesColumn("After the first round", row => row.first_bytes),
+        new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, detail: stackOfRow(data), columns: [
+            titleColumn("Call site"), bytesColumn("After the first round", row => row.first_bytes),
             bytesColumn("After the last round", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             textColumn("Round", row => row.round), countColumn("Rounds", row => row.rounds), countColumn("Rounds in which it grew", row => row.rises)]});
     drawSteps(data, parent);

@@ -64,7 +64,7 @@ function put(made, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {}))
         if (value !== null && value !== undefined && value !== false)
             made.setAttribute(name, value === true ? "" : value);
-    for (const child of children)
+    for (const child of children.flat())
         if (child !== null && child !== undefined)
             made.append(child);
     return made;
@@ -99,19 +99,6 @@ function choices(label, names, chosen, choose) {
         group.append(button);
     });
     return group;
-}
-
-/* A stack, innermost first. */
-function stackList(data, stack) {
-    const list = element("ol", {class: "stack"});
-    for (const at of stack) {
-        const [name, file, line, kind] = data.frames[at];
-        list.append(element("li", {class: "kind-" + kind, title: file}, element("bdi", null, name), " ",
-            element("span", {class: "muted"}, baseName(file) + (line ? ":" + line : ""))));
-    }
-    if (stack.length === 0)
-        list.append(element("li", {class: "muted"}, "no stack was recorded"));
-    return list;
 }
 
 /* "step (3)" for the third instance of an anchor. */
