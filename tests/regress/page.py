@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: page.c page_flame.c page_map.c page_parts.c page_sites.c page_timeline.c
+# covers: page.c page_blocks.c page_flame.c page_groupings.c page_leaves.c page_map.c page_pack.c page_parts.c page_sites.c page_timeline.c
 """`kedge report --html`: the page is one sound file that loads nothing, its figures are those of `report --json`, no name of the
 watched program becomes markup, and its size does not grow with the run. What a browser makes of it is in page_browser.py.
 """
@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 
+from pagedata import Timeline
 from regresskit import BUILD, KEDGE, SOURCE, SOT, check, environment, kedge_run, main, run, same, tool, tool_json
 
 sys.dont_write_bytecode = True
@@ -147,14 +148,13 @@ def the_peak_is_at_one_place():
     for name in (capture("bad"), capture("many"), capture("unsaid"), "threads.kcap"):
         page = data_of(page_of(name))
         line, most = page["timeline"], page["max"]
-        reached = line["reached"][line["live"].index(line["peak_live"]["bytes"])]
-        same(f"{name}: when", reached[0], most["time_ns"] if line["axis"] == "time" else line["peak_live"]["at"])
-        same(f"{name}: in which anchor", None if reached[1] is None else line["anchors"][reached[1]], most["anchor"])
-        same(f"{name}: in which step", reached[2], most["step"])
-        same(f"{name}: moments", len(line["reached"]), len(line["live"]))
-        for i, moment in enumerate(line["reached"]):
-            check(not moment or line["begin"] + i * line["width"] <= moment[0] <= line["begin"] + (i + 1) * line["width"], f"{name}: bin {i} was reached at {moment}")
-            check(moment or i == 0 or line["live"][i] <= line["live"][i - 1], f"{name}: bin {i} grew at no time")
+        leaves = Timeline(line)
+        top = leaves.live.index(line["peak_live"]["bytes"])
+        same(f"{name}: when", leaves.at[top], most["time_ns"] if line["axis"] == "time" else line["peak_live"]["at"])
+        same(f"{name}: in which anchor", leaves.anchors[top], most["anchor"])
+        same(f"{name}: in which step", next((number for number, step in enumerate(leaves.steps) if step[2] <= top < step[3]), None), most["step"])
+        check(all(a <= b for a, b in zip(leaves.positions, leaves.positions[1:])), f"{name}: leaves go back in time")
+        check(all(position <= at for position, at in zip(leaves.positions, leaves.at)), f"{name}: a moment is before its leaf")
 
 
 def waterfalls_of(page):
@@ -215,27 +215,42 @@ def steps_are_detected_where_none_are_stated():
         Comparison(name, page["steps"] | {"frames": page["frames"]}, report | {"complete": True})
         same(f"{name}: by what", page["steps"]["origin"], "detected" if detected or not report["rows"] else "stated")
         same(f"{name}: the step of Max", page["max"]["step"], len(report["rows"]) - 1 if report["rows"] else None)
-        same(f"{name}: marks", len(page["timeline"]["steps"]), len(report["rows"]))
+        same(f"{name}: marks", page["timeline"]["steps"]["count"], len(report["rows"]))
     same("steps that are looked for", len(data_of(page_of(capture("unsaid")))["steps"]["rows"]), 20)
 
 
 def timeline_and_map_add_up():
-    for form in ("bad", "oom", "many"):
+    for form in ("bad", "oom", "many", "unsaid", "evict"):
         page = data_of(page_of(capture(form)))
         line = page["timeline"]
+        leaves = Timeline(line)
         same(f"{form}: peak live", line["peak_live"]["bytes"], page["peak_live_bytes"])
         same(f"{form}: peak reserved", line["peak_reserved"]["bytes"], page["peak_reserved_bytes"])
-        same(f"{form}: highest bin", max(line["live"]), line["peak_live"]["bytes"])
+        same(f"{form}: highest leaf", max(leaves.live), line["peak_live"]["bytes"])
+        same(f"{form}: most reserved", max(leaves.reserved), line["peak_reserved"]["bytes"])
+        for key in ("allocated", "freed"):
+            same(f"{form}: {key}", [sum(leaves.sums[key]), sum(leaves.sums[f"{key}_count"])], [page[f"{key}_bytes"], page[f"{key}_count"]])
+        is_exact = form != "many" # a leaf has an event
+        same(f"{form}: blocks are left out", line["blocks"]["left_out"] == 0, is_exact)
         for grouping in line["groupings"]:
-            sums = [sum(part[i] for part in grouping["parts"]) for i in range(len(line["live"]))]
-            same(f"{form}: parts by {grouping['by']}", sums, line["live"])
-            same(f"{form}: names by {grouping['by']}", len(grouping["names"]) + 1, len(grouping["parts"]))
+            columns, blocks = leaves.groupings[grouping["by"]], leaves.of_blocks(grouping["by"])
+            same(f"{form}: names by {grouping['by']}", len(grouping.get("sites", grouping.get("names"))), len(columns))
+            sums = [sum(values) for values in zip(*columns)]
+            check(sums == leaves.live if is_exact else all(sum_ <= live for sum_, live in zip(sums, leaves.live)), f"{form}: columns by {grouping['by']} do not add up to what is live")
+            check(all(part <= whole for key, column in enumerate(columns) for part, whole in zip(blocks[key + 1], column)), f"{form}: blocks by {grouping['by']} are more than their key's")
+            check(blocks[1:] == columns or not is_exact, f"{form}: blocks by {grouping['by']} do not add up")
+        if is_exact:
+            same(f"{form}: live at the end", leaves.live[-1], page["remaining_bytes"])
+            for (_, _, first, behind), row in zip(leaves.steps, page["steps"]["rows"]):
+                before = leaves.live[first - 1] if first else 0
+                same(f"{form}: peak of a step", max([before, *leaves.live[first:behind]]), row["peak_live_bytes"])
+                same(f"{form}: of a step", [sum(leaves.sums["allocated"][first:behind]), leaves.live[behind - 1]], [row["allocated_bytes"], row["live_end_bytes"]])
         for moment, there in page["map"]["moments"].items():
             live = sum(cell[0] for cell in there["cells"] if cell)
             same(f"{form}: live bytes of the map, {moment}", live, sum(site[moment][0] for site in page["call_sites"]))
         same(f"{form}: bars", len(line["bars"]) + line["bars_left_out"], len(page["anchors"]) + page.get("anchors_left_out", 0))
         same(f"{form}: cells", sum(region[2] for region in page["map"]["regions"]), len(page["map"]["moments"]["end"]["cells"]))
-    same("bins without events", data_of(page_of(capture("agg")))["timeline"]["live"], [])
+    same("leaves without events", data_of(page_of(capture("agg")))["timeline"]["leaves"]["count"], 0)
     same("when it failed", data_of(page_of(capture("oom")))["program"]["failed"], True)
 
 
@@ -300,7 +315,8 @@ def its_size_has_a_bound():
     same("findings", (used["findings_left_out"] > 3896, len(used["findings"])), (True, 200))
     set_, = data_of(page_of(capture("evict-long")))["eviction"]
     same("steps of eviction", (set_["steps_left_out"], [row["step"] for row in set_["steps"]]), (40, [*range(100), *range(140, 240)]))
-    same("bins", len(page["timeline"]["live"]) <= 1000, True)
+    same("leaves", page["timeline"]["leaves"]["count"] <= 16384 + 4096, True)
+    same("blocks", page["timeline"]["blocks"]["count"] <= 6000, True)
     same("nodes", len(page["flame"]) <= 4000, True)
     check(len(text) < 2 * MIB, f"the page has {len(text)} bytes")
 

@@ -9,11 +9,13 @@ import re
 
 import browser
 from page import capture, data_of, waterfalls_of
+from pagedata import Timeline, unpack
 from regresskit import check, human, main, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
-MAYBE = {"device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
+MAYBE = {"moment": lambda data: data["timeline"]["leaves"]["count"], "held": lambda data: any("held" in oom for oom in data["ooms"]) or "held_at_end" in data,
+         "device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
 CONTRAST = """(() => {
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -87,6 +89,13 @@ BOXES = """(() => {
     return found;
 })()"""
 
+# Pixels of the timeline's picture that have a colour.
+PAINTED = """(() => {
+    const canvas = document.querySelector(".chart canvas");
+    return canvas ? canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.filter((value, at) => at % 4 === 3 && value > 0).length : 0;
+})()"""
+CHART = "document.querySelector('.chart svg')"
+
 
 @contextlib.contextmanager
 def chromium():
@@ -113,8 +122,7 @@ def pages_draw_on_a_laptop_and_a_phone():
                 same(f"{form}: drawn", page.value("document.documentElement.dataset.ready"), "yes")
                 same(f"{form}: empty sections", page.value("[...document.querySelectorAll('section')].filter(s => s.innerText.length < 30).map(s => s.id)"), [])
                 same(f"{form}: wider than the window", page.value("document.documentElement.scrollWidth"), size["width"])
-                same(f"{form}: layers", page.value("document.querySelectorAll('.layer').length"),
-                     len(data["timeline"]["groupings"][0]["parts"]) if data["timeline"]["live"] else 0)
+                same(f"{form}: pixels of the timeline that are drawn", page.value(PAINTED) > 500, data["peak_live_bytes"] > 0 and data["timeline"]["leaves"]["count"] > 0)
                 same(f"{form}: frames wider than none", page.value("document.querySelectorAll('.frame').length > 0"), len(data["flame"]) > 1)
                 same(f"{form}: cells", page.value("document.querySelectorAll('.cell').length"), sum(region[2] for region in data["map"]["regions"]))
                 same(f"{form}: sections that are not always there", page.value(f"{list(MAYBE)}.filter(id => document.getElementById(id))"),
@@ -173,40 +181,141 @@ def a_click_opens_the_stack_that_the_report_prints():
         same("closed", page.value("document.querySelectorAll('.holders .stack').length"), 0)
 
 
-def controls_work_by_keyboard_and_mouse():
+def seen(page):
+    """The positions that the timeline shows, by what the table below it says of its range."""
+    return page.value("[...document.querySelector('#moment .lede').innerText.matchAll(/From (.*?) to (.*?) the program/g)][0].slice(1)")
+
+
+def table_sum(page):
+    """What the table of the range adds up to, and its rows: bytes as printed."""
+    return page.value("document.querySelector('#moment tfoot').rows[0].cells[1].innerText"), page.value(cells("moment", 0, 1))
+
+
+def the_timeline_zooms_pans_and_has_a_cursor():
     with chromium() as started:
         page = started.open(written("bad"))
-        data = data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))
-        line = data["timeline"]
-        chart = "document.querySelector('.chart svg')"
-        at = f"Number({chart}.getAttribute('aria-valuenow'))"
-        peak = max(range(len(line["live"])), key=line["live"].__getitem__)
-        page.value(f"{chart}.focus()")
+        line = Timeline(data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))["timeline"])
+        at = f"Number({CHART}.getAttribute('aria-valuenow'))"
+        peak = line.live.index(max(line.live))
+        page.value(f"{CHART}.scrollIntoView({{block: 'center'}})")
+        page.value(f"{CHART}.focus()")
         same("the cursor at first", page.value(at), peak)
+        whole = seen(page)
         page.key("Home")
         same("Home", page.value(at), 0)
         page.key("ArrowRight")
+        first = page.value(at)
         page.key("ArrowRight", shift=True)
-        same("the arrow keys", page.value(at), 11)
-        check(page.value(f"{chart}.getAttribute('aria-valuetext')").endswith("SOT_CALL_0") or "live " in page.value("document.querySelector('.readout').innerText"),
-              "the cursor tells no figures")
-        shape = page.value("document.querySelector('path.live').getAttribute('d')")
-        page.key("+")
-        check(page.value("document.querySelector('path.live').getAttribute('d')") != shape, "+ does not zoom")
-        page.key("0")
-        same("0 shows all again", page.value("document.querySelector('path.live').getAttribute('d')"), shape)
+        check(0 < first < page.value(at), "arrow keys do not move the cursor")
+        check("live " in page.value("document.querySelector('.readout').innerText"), "the cursor tells no figures")
+        for inside, outside in (("+", "0"), ("w", "0")):
+            page.key(inside)
+            check(seen(page) != whole, f"{inside} does not zoom")
+            page.key(outside)
+            same(f"{outside} shows all again", seen(page), whole)
         page.key("p")
         same("P", page.value(at), peak)
         when, place = page.value("document.querySelector('#answer .where').innerText").split(" after the start \u00b7 in ")
         told = page.value("document.querySelector('.readout').innerText")
         check(told.startswith(when) and told.endswith(place), f"the headline has the peak at {when} in {place}, the timeline says {told}")
-        box = page.value(f"{chart}.getBoundingClientRect().toJSON()")
-        page.mouse("mouseMoved", box["x"] + 100, box["y"] + 100)
-        check(page.value(at) < peak, "the mouse does not move the cursor")
-        for button, grouping in zip((0, 1, 2), line["groupings"]):
-            page.value(f"document.querySelector('#timeline .choices').children[{button}].click()")
-            same(f"layers by {grouping['by']}", page.value("document.querySelectorAll('.layer').length"), len(grouping["parts"]))
 
+        x, y, wide, high = page.value("(box => [box.x, box.y, box.width, box.height])(document.querySelector('.chart canvas').getBoundingClientRect())")
+        page.mouse("mouseMoved", x + 100, y + 100)
+        check(page.value(at) < peak, "the mouse does not move the cursor")
+        scrolled = page.value("scrollY")
+        page.mouse("mouseWheel", x + wide / 2, y + high / 2, deltaX=0, deltaY=-400)
+        page.wait(f"document.querySelector('#moment .lede').innerText.includes({whole[0]!r} + ' to') === false")
+        zoomed = seen(page)
+        same("the page does not scroll meanwhile", page.value("scrollY"), scrolled)
+        for kind, to in (("mousePressed", wide / 2), ("mouseMoved", wide / 2 + 60), ("mouseMoved", wide / 2 + 120), ("mouseReleased", wide / 2 + 120)):
+            page.mouse(kind, x + to, y + high / 2, button="left", buttons=0 if kind == "mouseReleased" else 1, clickCount=1)
+        check(seen(page) not in (zoomed, whole), "dragging does not pan")
+        page.key("d")
+        page.key("Escape")
+        same("Escape shows all again", seen(page), whole)
+        for button, by in enumerate(line.groupings):
+            page.value(f"document.querySelector('#timeline .choices').children[{button}].click()")
+            keys = len([column for column in line.groupings[by] if column[peak]])
+            same(f"rows by {by}", page.value("Number(document.querySelector('#moment [role=status].muted')?.innerText.split(' ')[0] ?? 1)"),
+                 max(1, len([column for column in line.groupings[by] if column[peak] or column[-1]])) if keys else 1)
+        page.value("[...document.querySelectorAll('#timeline button')].find(button => button.innerText === 'by event').click()")
+        check(page.value(PAINTED) > 500, "nothing is drawn by event")
+        same("errors", page.errors, [])
+
+
+def a_click_pins_the_block_below_the_pointer():
+    with chromium() as started:
+        page = started.open(written("bad"))
+        data = data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))
+        line = Timeline(data["timeline"])
+        sites = unpack(data["timeline"]["blocks"]["site"])
+        page.value(f"{CHART}.scrollIntoView({{block: 'center'}})")
+        page.value(f"{CHART}.focus()")
+        page.key("p")
+        x, y, wide, high = page.value("(box => [box.x, box.y, box.width, box.height])(document.querySelector('.chart canvas').getBoundingClientRect())")
+        at = page.value("document.querySelector('.cursor line').getBoundingClientRect().x")
+        for share in (0.15, 0.4, 0.7):
+            page.mouse("mouseMoved", at, y + high * (1 - share))
+            page.mouse("mousePressed", at, y + high * (1 - share), button="left", buttons=1, clickCount=1)
+            page.mouse("mouseReleased", at, y + high * (1 - share), button="left", clickCount=1)
+            leaf = page.value(f"Number({CHART}.getAttribute('aria-valuenow'))")
+            title = page.value("document.querySelector('.pin .way').innerText")
+            size = page.value("document.querySelector('.pin .figure').innerText")
+            there = [(human(block[2]), data["call_sites"][site]["title"]) for block, site in zip(line.blocks, sites) if block[0] <= leaf < block[1]]
+            check((size, title) in there, f"{size} of {title} is pinned, which is not live there: {there[:5]}")
+            site = next(site for site in data["call_sites"] if site["title"] == title)
+            page.value("document.querySelector('.pin .unfold')?.click()")
+            frames = page.value("[...document.querySelectorAll('.pin .stack li')].map(line => line.title)")
+            check(frames[0].startswith(data["frames"][site["stack"][0]][0]), f"the stack of {title} begins with {frames[0]}")
+            same("its frames", len(frames), len(site["stack"]))
+        same("boxes", page.value(BOXES), [])
+        page.key("Escape")
+        same("Escape closes it", page.value("document.querySelector('.pin').hidden"), True)
+        page.key("ArrowUp")
+        page.key("Enter")
+        same("Enter pins", page.value("document.querySelector('.pin').hidden"), False)
+
+
+def a_range_has_its_own_table():
+    """The table of what is chosen adds up to what the command says of that range."""
+    with chromium() as started:
+        for form in ("bad", "unsaid"):
+            page = started.open(written(form))
+            data = data_of(pathlib.Path(f"{form}.html").read_text(encoding="utf-8"))
+            line = Timeline(data["timeline"])
+            same(f"{form}: the whole run", table_sum(page)[0], human(data["peak_live_bytes"]))
+            page.value(f"{CHART}.scrollIntoView({{block: 'center'}})")
+            page.value(f"{CHART}.focus()")
+            page.key("Home")
+            for number, row in list(enumerate(data["steps"]["rows"]))[:3]:
+                page.value(f"[...document.querySelectorAll('#timeline button')].find(button => button.innerText === '{'Step' if number == 0 else '›'}').click()") if number == 0 else page.key("]")
+                step = page.value("document.getElementById('moment-title').innerText")
+                shown = int(step.split()[-1])
+                row = data["steps"]["rows"][shown]
+                first, behind = line.steps[shown][2:]
+                total, rows = table_sum(page)
+                same(f"{form}: {step}", total, human(max(line.live[first:behind])))
+                if max(line.live[first:behind]) >= (line.live[first - 1] if first else 0):
+                    same(f"{form}: {step}, as the report says", total, human(row["peak_live_bytes"]))
+                check(len(rows) > 0, f"{form}: no rows for {step}")
+                check(f"allocated {human(row['allocated_bytes'])} in" in page.value("document.querySelector('#moment .lede').innerText"), f"{form}: what {step} allocated is not told")
+            page.key("0")
+            x, y, wide, high = page.value("(box => [box.x, box.y, box.width, box.height])(document.querySelector('.chart canvas').getBoundingClientRect())")
+            for kind, to in (("mousePressed", wide * 0.2), ("mouseMoved", wide * 0.3), ("mouseMoved", wide * 0.5), ("mouseReleased", wide * 0.5)):
+                page.mouse(kind, x + to, y + high / 2, button="left", buttons=0 if kind == "mouseReleased" else 1, clickCount=1, modifiers=8)
+            same(f"{form}: a chosen range", page.value("document.querySelectorAll('.chosen').length"), 1)
+            live = page.value("document.querySelector('#moment .lede .figure').innerText")
+            same(f"{form}: its table adds up", table_sum(page)[0], live)
+            check("this range" in page.value("document.getElementById('moment-title').innerText"), f"{form}: a range is not told")
+            page.key("Escape")
+            same(f"{form}: Escape takes it back", page.value("document.querySelectorAll('.chosen').length"), 0)
+
+
+def controls_work_by_keyboard_and_mouse():
+    with chromium() as started:
+        page = started.open(written("bad"))
+        data = data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))
+        page.value("document.getElementById('flame-search').scrollIntoView()")
         page.value("document.getElementById('flame-search').focus()")
         page.type("unused_input")
         check(page.value("document.querySelectorAll('.frame.found').length") > 0, "the search marks no frame")
@@ -352,4 +461,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -12,9 +12,10 @@
  * more: call sites, the timeline, the flame graph and the map, which --json lacks, and the frames
  * of stacks.
  *
- * Sums are computed when the page is written, so that its size does not grow with the run: a fixed
- * number of bins, the largest rows of each table and a sum of the others. Limits are in
- * page_parts.h, and in report_*.c at the calls of json_begin_rows.
+ * Sums are computed when the page is written, so that its size does not grow with the run: at most
+ * so many leaves of the timeline (page_leaves.h), blocks that it draws (page_blocks.h) and bytes of
+ * its columns (page_groupings.c), the largest rows of each table and a sum of the others. Other
+ * limits are in page_parts.h, and in report_*.c at the calls of json_begin_rows.
  *
  * Names come from the program that was watched. In a page's JSON they have no control characters
  * and no "<"; the page's scripts put them into the document as text, and its policy lets no other

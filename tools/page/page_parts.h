@@ -20,8 +20,6 @@
 #include "tools/report/report.h"
 
 /* Limits of the page's own data; further call sites are summed up as others. */
-#define PAGE_BINS     1000u
-#define PAGE_TOP      7u     /* keys with a colour */
 #define PAGE_STACKS   20000u /* that have titles */
 #define PAGE_SITES    300u
 #define PAGE_NODES    4000u /* of the flame graph */
@@ -29,7 +27,7 @@
 #define PAGE_CELLS    4096u
 #define PAGE_KEEPERS  50u
 #define PAGE_BARS     400u /* of anchors */
-#define PAGE_STEPS    1000u
+#define PAGE_STEPS    4096u /* of the timeline */
 #define PAGE_FAILURES 32u
 #define PAGE_NOTES    100u
 #define PAGE_TEXT     400u /* bytes of a text */

@@ -1,171 +1,53 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/page/page_parts.h"
+#include "tools/page/page_blocks.h"
+#include "tools/page/page_groupings.h"
+#include "tools/page/page_leaves.h"
 
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
-#include "tools/trace/timeline.h"
 
-/* A criterion by which the bytes of a bin are split. */
-struct grouping {
-    const char *by;
-    uint32_t *keys;     /* per block */
-    const char **names; /* per key */
-    size_t count;
-    bool is_site;
+#define PAGE_ANCHOR_NAMES 2000u
+#define DEEPEST_BAR       7u
+
+/* Lists of numbers, one for each step. */
+enum step_list {
+    STEP_BEGIN,  /* position, since the begin of the step before */
+    STEP_LENGTH, /* to its last event */
+    STEP_FIRST,  /* leaf, likewise */
+    STEP_LEAVES, /* how many */
+    STEP_LISTS,
 };
 
-static void grouping_done(struct grouping *grouping)
+static void json_steps(struct page *page, const struct page_leaves *leaves)
 {
-    free(grouping->keys);
-    free((void *)grouping->names);
-}
-
-static struct grouping page_timeline_by_site(const struct page *page)
-{
-    const struct trace *trace = page->report->load.trace;
-    struct grouping grouping = {.by = "site",
-            .keys = vec_new(trace->block_count, sizeof(uint32_t)),
-            .names = (const char **)vec_new(page->sites.count, sizeof(char *)),
-            .count = page->sites.count - 1, /* the last one stands for all others */
-            .is_site = true};
-
-    for (size_t i = 0; i < grouping.count; i++)
-        grouping.names[i] = page->sites.list[i].name;
-    for (size_t i = 0; i < trace->block_count; i++)
-        grouping.keys[i] = page->sites.of_stack[trace->blocks[i].stack];
-    return grouping;
-}
-
-static struct grouping by_library(const struct page *page)
-{
-    const struct trace *trace = page->report->load.trace;
-    struct grouping grouping = {
-            .by = "library", .keys = vec_new(trace->block_count, sizeof(uint32_t))};
-    uint32_t *of_stack = vec_new(trace->stack_count, sizeof(*of_stack));
-    struct keytable index = {0};
-    size_t room = 0;
-
-    for (size_t i = 0; i < trace->stack_count; i++)
-        of_stack[i] = TRACE_NONE;
-    for (size_t i = 0; i < trace->block_count; i++) {
-        uint32_t *library = &of_stack[trace->blocks[i].stack];
-
-        if (*library == TRACE_NONE) {
-            const char *name = sources_library_of(page->report->symbols, trace->blocks[i].stack);
-
-            *library = keytable_number(&index, keytable_text(name));
-            if (*library == grouping.count)
-                VEC_PUSH(grouping.names, grouping.count, room) = name;
-        }
-        grouping.keys[i] = *library;
-    }
-    keytable_done(&index);
-    free(of_stack);
-    return grouping;
-}
-
-static struct grouping by_class(const struct page *page)
-{
-    const struct trace *trace = page->report->load.trace;
-    struct grouping grouping = {.by = "class",
-            .keys = vec_new(trace->block_count, sizeof(uint32_t)),
-            .names = (const char **)vec_new(MEMCLASS_COUNT, sizeof(char *)),
-            .count = MEMCLASS_COUNT};
-
-    for (unsigned i = 0; i < MEMCLASS_COUNT; i++)
-        grouping.names[i] = sources_class_name((enum memclass)i);
-    for (size_t i = 0; i < trace->block_count; i++) {
-        unsigned memclass = (unsigned)trace->blocks[i].memclass;
-
-        grouping.keys[i] = memclass < MEMCLASS_COUNT ? memclass : 0;
-    }
-    return grouping;
-}
-
-/* ---- JSON ---- */
-
-static struct timeline bins_of(const struct page *page, const struct grouping *grouping)
-{
-    const struct load *load = &page->report->load;
-    struct model_window window = page->report->window;
-
-    /* the live blocks before that are unknown */
-    if (window.first < load->complete_from)
-        window.first = load->complete_from < window.last ? load->complete_from : window.last;
-    return timeline_make(&(struct timeline_job){.trace = load->trace,
-            .window = window,
-            .axis = TIMELINE_BY_TIME,
-            .bins = PAGE_BINS,
-            .keys = grouping ? grouping->keys : NULL,
-            .key_count = grouping ? grouping->count : 0,
-            .top = PAGE_TOP});
-}
-
-static void json_parts(struct json *json, const struct timeline *timeline, size_t top)
-{
-    json_begin(json, NULL, '[');
-    for (size_t bin = 0; bin < timeline->bin_count; bin++)
-        json_uint(json, NULL, timeline_part(timeline, bin, top));
-    json_end(json, ']');
-}
-
-/* The names of the largest keys with their bytes in each bin, then the bytes of all other keys. */
-static void json_grouping(struct page *page, const struct grouping *grouping)
-{
-    struct json *json = &page->json;
-    struct timeline timeline = bins_of(page, grouping);
-
-    json_begin(json, NULL, '{');
-    json_text(json, "by", grouping->by);
-    json_begin(json, "names", '[');
-    for (size_t i = 0; grouping->names && i < timeline.top_count; i++)
-        json_text(json, NULL, grouping->names[timeline.tops[i]]);
-    json_end(json, ']');
-    if (grouping->is_site) {
-        json_begin(json, "sites", '[');
-        for (size_t i = 0; i < timeline.top_count; i++)
-            json_uint(json, NULL, timeline.tops[i]);
-        json_end(json, ']');
-    }
-    json_begin(json, "parts", '[');
-    for (size_t i = 0; timeline.bin_count && i <= timeline.top_count; i++)
-        json_parts(json, &timeline, i);
-    json_end(json, ']');
-    json_end(json, '}');
-    timeline_done(&timeline);
-}
-
-/* The position of an event on the axis; an event that never occurs is at its end. */
-static uint64_t position_of(
-        const struct page *page, const struct timeline *timeline, uint32_t event)
-{
-    const struct trace *trace = page->report->load.trace;
-    uint64_t end = timeline->begin + timeline->width * timeline->bin_count;
-    uint64_t position;
-
-    if (event >= page->report->window.last)
-        return end;
-    position = timeline->axis == TIMELINE_BY_EVENT ? event : trace->events[event].time_ns;
-    if (position < timeline->begin)
-        return timeline->begin;
-    return position < end ? position : end;
-}
-
-static void json_steps(struct page *page, const struct timeline *timeline)
-{
+    static const char *const keys[STEP_LISTS] = {"begin", "length", "first", "leaves"};
     const struct stepview *steps = &page->report->stated;
+    size_t count = steps->row_count < PAGE_STEPS ? steps->row_count : PAGE_STEPS;
+    struct page_pack lists[STEP_LISTS] = {0};
+    uint64_t begin = leaves->whole.begin;
+    size_t first = 0;
 
-    json_begin(&page->json, "steps", '[');
-    for (size_t i = 0; i < steps->row_count && i < PAGE_STEPS; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct stepview_row *row = &steps->rows[i];
+        uint64_t next = page_leaves_position(page, leaves, row->first);
+        uint64_t last = page_leaves_position(page, leaves, row->behind - 1);
+        size_t leaf = page_leaves_from(leaves, row->first);
 
-        json_begin(&page->json, NULL, '[');
-        json_uint(&page->json, NULL, position_of(page, timeline, row->first));
-        json_uint(&page->json, NULL, position_of(page, timeline, row->behind - 1));
-        json_end(&page->json, ']');
+        page_pack_difference(&lists[STEP_BEGIN], next, begin);
+        page_pack_uint(&lists[STEP_LENGTH], last > next ? last - next : 0);
+        page_pack_difference(&lists[STEP_FIRST], leaf, first);
+        page_pack_uint(&lists[STEP_LEAVES], page_leaves_from(leaves, row->behind) - leaf);
+        begin = next;
+        first = leaf;
     }
-    json_end(&page->json, ']');
+    json_begin(&page->json, "steps", '{');
+    json_uint(&page->json, "count", count);
+    for (unsigned i = 0; i < STEP_LISTS; i++) {
+        page_pack_json(&page->json, keys[i], &lists[i]);
+        page_pack_done(&lists[i]);
+    }
+    json_end(&page->json, '}');
 }
 
 /* An anchor's bar on the axis. */
@@ -189,7 +71,7 @@ static unsigned depth_of(const struct trace *trace, uint32_t anchor)
 {
     unsigned depth = 0;
 
-    while (depth <= PAGE_TOP && trace->anchors[anchor].parent != 0
+    while (depth <= DEEPEST_BAR && trace->anchors[anchor].parent != 0
             && trace->anchors[anchor].parent != TRACE_NONE) {
         anchor = trace->anchors[anchor].parent;
         depth++;
@@ -197,7 +79,7 @@ static unsigned depth_of(const struct trace *trace, uint32_t anchor)
     return depth;
 }
 
-static void json_bars(struct page *page, const struct timeline *timeline)
+static void json_bars(struct page *page, const struct page_leaves *leaves)
 {
     const struct trace *trace = page->report->load.trace;
     struct json *json = &page->json;
@@ -209,9 +91,10 @@ static void json_bars(struct page *page, const struct timeline *timeline)
         const struct trace_anchor *anchor = &trace->anchors[i];
 
         if (report_has_anchor(page->report, i))
-            VEC_PUSH(bars, count, room) = (struct bar){position_of(page, timeline, anchor->enter),
-                    position_of(page, timeline, anchor->exit), (uint32_t)i,
-                    depth_of(trace, (uint32_t)i)};
+            VEC_PUSH(bars, count, room) =
+                    (struct bar){page_leaves_position(page, leaves, anchor->enter),
+                            page_leaves_position(page, leaves, anchor->exit), (uint32_t)i,
+                            depth_of(trace, (uint32_t)i)};
     }
     VEC_SORT(bars, count, longest_first);
     json_begin(json, "bars", '[');
@@ -232,7 +115,7 @@ static void json_bars(struct page *page, const struct timeline *timeline)
 }
 
 /* `most`: of the run, since the record may have lost the highest moment. */
-static void json_peak(struct page *page, const struct timeline *timeline, const char *key,
+static void json_peak(struct page *page, const struct page_leaves *leaves, const char *key,
         const struct timeline_peak *peak, uint64_t most)
 {
     struct json *json = &page->json;
@@ -241,11 +124,12 @@ static void json_peak(struct page *page, const struct timeline *timeline, const 
     json_known(json, "bytes",
             report_lacks_events(page->report) && peak->bytes != most ? UINT64_MAX : peak->bytes);
     json_uint(json, "at",
-            peak->at == TRACE_NEVER ? timeline->begin : position_of(page, timeline, peak->at));
+            peak->at == TRACE_NEVER ? leaves->whole.begin
+                                    : page_leaves_position(page, leaves, peak->at));
     json_end(json, '}');
 }
 
-static void json_failures_at(struct page *page, const struct timeline *timeline)
+static void json_failures_at(struct page *page, const struct page_leaves *leaves)
 {
     const struct load *load = &page->report->load;
 
@@ -253,92 +137,133 @@ static void json_failures_at(struct page *page, const struct timeline *timeline)
     for (size_t i = 0; i < load->oom_count && i < PAGE_FAILURES; i++)
         if (load->ooms[i].at != TRACE_NEVER && load->ooms[i].at >= page->report->window.first
                 && load->ooms[i].at < page->report->window.last)
-            json_uint(&page->json, NULL, position_of(page, timeline, load->ooms[i].at));
+            json_uint(&page->json, NULL, page_leaves_position(page, leaves, load->ooms[i].at));
     json_end(&page->json, ']');
 }
 
-/*
- * The anchor of the block that brought a bin to its live bytes; 0: none, or they are carried over.
- */
-static uint32_t page_timeline_anchor_of(const struct page *page, const struct timeline_bin *bin)
+/* Anchors with a name in the list `anchors`. */
+struct anchor_names {
+    struct keytable index;
+    uint32_t list[PAGE_ANCHOR_NAMES];
+    size_t count;
+};
+
+/* From 1; 0: the list is full. */
+static uint32_t anchor_number(void *context, uint32_t anchor)
+{
+    struct anchor_names *names = context;
+    uint32_t number = keytable_number(&names->index, (struct key){anchor, 0, 0});
+
+    if (number >= PAGE_ANCHOR_NAMES)
+        return 0;
+    if (number == names->count)
+        names->list[names->count++] = anchor;
+    return number + 1;
+}
+
+/* The anchor of the allocation that brought a leaf to its live bytes; 0: none did. */
+static uint32_t page_timeline_anchor_of(const struct page *page, const struct page_leaf *leaf)
 {
     const struct trace *trace = page->report->load.trace;
-    uint32_t block = bin->at == TRACE_NEVER ? TRACE_NONE : trace->events[bin->at].block;
 
-    return block == TRACE_NONE ? 0 : trace->blocks[block].anchor;
+    if (leaf->moment == leaf->first || trace->events[leaf->moment - 1].kind != TRACE_ALLOC)
+        return 0;
+    return trace->blocks[trace->events[leaf->moment - 1].block].anchor;
 }
 
-/* The moment of a bin's live bytes: position, anchor (its index in the list of names), step. */
-static void json_reached(struct page *page, const struct timeline *timeline)
+/* Lists of numbers, one for each leaf. */
+enum leaf_list {
+    LEAF_POSITION, /* since that of the leaf before */
+    LEAF_AT,       /* of its moment, since its own */
+    LEAF_LIVE,     /* as a difference to the leaf before */
+    LEAF_RESERVED, /* likewise */
+    LEAF_ALLOCATED,
+    LEAF_ALLOCATED_COUNT,
+    LEAF_FREED,
+    LEAF_FREED_COUNT,
+    LEAF_ANCHOR, /* of its moment: its number in `anchors`, from 1 */
+    LEAF_LISTS,
+};
+
+static void pack_leaf(struct page *page, const struct page_leaves *leaves, size_t at,
+        struct anchor_names *names, struct page_pack lists[LEAF_LISTS])
 {
-    struct json *json = &page->json;
-    struct keytable index = {0};
-    uint32_t *names = vec_new(timeline->bin_count, sizeof(*names));
-    size_t count = 0;
+    const struct page_leaf *leaf = &leaves->list[at];
+    struct page_leaf none = {.position = leaves->whole.begin};
+    const struct page_leaf *before = at > 0 ? leaf - 1 : &none;
+    uint32_t anchor = page_timeline_anchor_of(page, leaf);
+    uint64_t moment = leaf->moment > leaf->first
+            ? page_leaves_position(page, leaves, leaf->moment - 1)
+            : leaf->position;
 
-    json_begin(json, "reached", '[');
-    for (size_t i = 0; i < timeline->bin_count; i++) {
-        const struct timeline_bin *bin = &timeline->bins[i];
-        uint32_t anchor = page_timeline_anchor_of(page, bin);
-        uint32_t name = anchor ? keytable_number(&index, (struct key){anchor, 0, 0}) : TRACE_NONE;
+    page_pack_uint(&lists[LEAF_POSITION], leaf->position - before->position);
+    page_pack_uint(&lists[LEAF_AT], moment > leaf->position ? moment - leaf->position : 0);
+    page_pack_difference(&lists[LEAF_LIVE], leaf->live, before->live);
+    page_pack_difference(&lists[LEAF_RESERVED], leaf->reserved, before->reserved);
+    page_pack_uint(&lists[LEAF_ALLOCATED], leaf->allocated.bytes);
+    page_pack_uint(&lists[LEAF_ALLOCATED_COUNT], leaf->allocated.count);
+    page_pack_uint(&lists[LEAF_FREED], leaf->freed.bytes);
+    page_pack_uint(&lists[LEAF_FREED_COUNT], leaf->freed.count);
+    page_pack_uint(&lists[LEAF_ANCHOR], anchor ? anchor_number(names, anchor) : 0);
+}
 
-        if (anchor && name == count)
-            names[count++] = anchor;
-        json_begin(json, NULL, '[');
-        if (bin->at != TRACE_NEVER) {
-            json_uint(json, NULL, position_of(page, timeline, bin->at));
-            json_known(json, NULL, anchor ? name : UINT64_MAX);
-            json_known(json, NULL, page_step_of(page, bin->at));
-        }
-        json_end(json, ']');
+static void json_leaves(
+        struct page *page, const struct page_leaves *leaves, struct anchor_names *names)
+{
+    static const char *const keys[LEAF_LISTS] = {"position", "at", "live", "reserved", "allocated",
+            "allocated_count", "freed", "freed_count", "anchor"};
+    struct page_pack lists[LEAF_LISTS] = {0};
+    size_t highest = 0;
+
+    for (size_t i = 0; i < leaves->count; i++)
+        if (leaves->list[i].live > leaves->list[highest].live)
+            highest = i;
+    uint32_t anchor = leaves->count ? page_timeline_anchor_of(page, &leaves->list[highest]) : 0;
+    if (anchor) /* the peak's has a name in any case */
+        (void)anchor_number(names, anchor);
+    for (size_t i = 0; i < leaves->count; i++)
+        pack_leaf(page, leaves, i, names, lists);
+    json_begin(&page->json, "leaves", '{');
+    json_uint(&page->json, "count", leaves->count);
+    for (unsigned i = 0; i < LEAF_LISTS; i++) {
+        page_pack_json(&page->json, keys[i], &lists[i]);
+        page_pack_done(&lists[i]);
     }
-    json_end(json, ']');
-    json_begin(json, "anchors", '[');
-    for (size_t i = 0; i < count; i++)
-        page_json_anchor(page, NULL, names[i]);
-    json_end(json, ']');
-    keytable_done(&index);
-    free(names);
+    json_end(&page->json, '}');
 }
 
-static void page_timeline_json_totals(struct page *page, const struct timeline *timeline)
+static void json_names(struct page *page, struct anchor_names *names)
 {
-    struct json *json = &page->json;
-
-    json_begin(json, "live", '[');
-    for (size_t i = 0; i < timeline->bin_count; i++)
-        json_uint(json, NULL, timeline->bins[i].live);
-    json_end(json, ']');
-    json_begin(json, "reserved", '[');
-    for (size_t i = 0; i < timeline->bin_count; i++)
-        json_uint(json, NULL, timeline->bins[i].reserved);
-    json_end(json, ']');
+    json_begin(&page->json, "anchors", '[');
+    for (size_t i = 0; i < names->count; i++)
+        page_json_anchor(page, NULL, names->list[i]);
+    json_end(&page->json, ']');
+    keytable_done(&names->index);
 }
 
 void page_timeline_json(struct page *page)
 {
-    struct timeline timeline = bins_of(page, NULL);
-    struct grouping groupings[] = {page_timeline_by_site(page), by_library(page), by_class(page)};
+    struct page_leaves leaves = page_leaves_find(page);
+    struct page_blocks blocks = page_blocks_find(page, &leaves);
+    const struct timeline *whole = &leaves.whole;
+    struct anchor_names names = {0};
     struct json *json = &page->json;
 
     json_begin(json, "timeline", '{');
-    json_text(json, "axis", timeline.axis == TIMELINE_BY_TIME ? "time" : "event");
-    json_uint(json, "begin", timeline.begin);
-    json_uint(json, "width", timeline.width);
-    page_timeline_json_totals(page, &timeline);
-    json_reached(page, &timeline);
-    json_peak(page, &timeline, "peak_live", &timeline.live, page->report->figures.peak_live);
-    json_peak(page, &timeline, "peak_reserved", &timeline.reserved,
-            page->report->figures.peak_reserved);
-    json_failures_at(page, &timeline);
-    json_steps(page, &timeline);
-    json_bars(page, &timeline);
-    json_begin(json, "groupings", '[');
-    for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {
-        json_grouping(page, &groupings[i]);
-        grouping_done(&groupings[i]);
-    }
-    json_end(json, ']');
+    json_text(json, "axis", whole->axis == TIMELINE_BY_TIME ? "time" : "event");
+    json_uint(json, "begin", whole->begin);
+    json_uint(json, "end", whole->begin + whole->width * whole->bin_count);
+    json_leaves(page, &leaves, &names);
+    json_peak(page, &leaves, "peak_live", &whole->live, page->report->figures.peak_live);
+    json_peak(
+            page, &leaves, "peak_reserved", &whole->reserved, page->report->figures.peak_reserved);
+    json_failures_at(page, &leaves);
+    json_steps(page, &leaves);
+    json_bars(page, &leaves);
+    page_groupings_json(page, &leaves, &blocks);
+    page_blocks_json(page, &leaves, &blocks, anchor_number, &names);
+    json_names(page, &names);
     json_end(json, '}');
-    timeline_done(&timeline);
+    page_blocks_done(&blocks);
+    page_leaves_done(&leaves);
 }

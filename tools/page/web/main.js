@@ -35,7 +35,7 @@ function drawAll() {
     if (data.schema !== 1)
         throw new Error("data of schema " + data.schema);
     document.title = "kedge: " + baseName(data.capture);
-    for (const draw of [drawAnswer, drawTimeline, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
+    for (const draw of [drawAnswer, drawTimeline, drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
         draw(data);
 }
 

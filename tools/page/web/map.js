@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where blocks lay in the address space, and which call sites keep memory that is mostly free. */
 
-const COLOURS = 7;
 const CELL = 11; /* pixels, with the gap */
 
 class AddressMap {

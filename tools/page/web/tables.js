@@ -45,7 +45,7 @@ function drawSteps(data, parent) {
     new Table(parent, {caption: reason ? "Detected steps" : "Steps", sorted: 2, rows: steps.map((row, at) => ({...row, at})), columns: [
         textColumn(reason ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak live", row => row.peak_live_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
-            text: row => (row.live_end_bytes < row.live_begin_bytes ? "\u2212" : "+") + bytes(Math.abs(row.live_end_bytes - row.live_begin_bytes))},
+            text: row => signedBytes(row.live_end_bytes - row.live_begin_bytes)},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
 }
 

@@ -1,79 +1,116 @@
 /* SPDX-License-Identifier: MIT */
-/* Live and reserved bytes over the run, stacked by call site, library or class of memory; a cursor, steps, anchors, zoom. */
+/*
+ * Memory over the run: bands of call sites or other keys with the largest blocks one by one; zoom, pan, a cursor, steps and anchors; a
+ * click pins a block. What is chosen or to be seen is the range of the tables below (moment.js).
+ */
 
 const LANES = 3; /* of anchors */
 const LANE = 13;
-const GROUPINGS = {site: "call site", library: "library", class: "class of memory"};
-
-/* Ticks at whole powers of two, five at most. */
-function byteTicks(most) {
-    let step = 1;
-    while (most / step > 5)
-        step *= 2;
-    const ticks = [];
-    for (let at = 0; at <= most; at += step)
-        ticks.push(at);
-    return ticks;
-}
-
-/* Ticks of 1, 2 or 5 times a power of ten. */
-function roundTicks(from, to, wanted) {
-    let step = Math.pow(10, Math.floor(Math.log10(Math.max(to - from, 1) / wanted)));
-    for (const more of [2, 2.5, 2])
-        if ((to - from) / step > wanted)
-            step *= more;
-    step = Math.max(step, 1);
-    const ticks = [];
-    for (let at = Math.ceil(from / step) * step; at <= to; at += step)
-        ticks.push(at);
-    return ticks;
-}
+const GROUPINGS = {site: "call site", module: "module", library: "library", class: "class of memory"};
+const LEAST_LEAVES = 4; /* to be seen */
 
 class Timeline {
-    constructor(data, parent) {
-        this.data = data;
-        this.line = data.timeline;
-        this.bins = this.line.live.length;
+    constructor(run, parent) {
+        this.run = run;
+        this.line = run.line;
         this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
-        this.from = 0;
-        this.to = this.bins;
-        this.grouping = 0;
-        this.peak = this.binOf(this.line.peak_live.at);
-        this.cursor = this.line.failures.length ? this.binOf(this.line.failures[this.line.failures.length - 1]) : this.peak;
+        this.isTime = true;
+        this.grouping = run.groupings[0];
+        this.listeners = [];
+        this.chosen = null; /* positions */
+        this.choosing = false;
+        this.pinned = null;
+        this.picked = -1;
+        const {failures} = this.line;
+        this.cursor = failures.length ? run.leafAt(failures[failures.length - 1]) : run.peak;
         this.build(parent);
-        this.draw();
+        this.showAll();
         new ResizeObserver(() => this.draw()).observe(this.box);
+        document.getElementById("theme").addEventListener("change", () => this.draw());
+        matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
     }
 
-    binOf(position) {
-        return Math.max(0, Math.min(this.bins - 1, Math.floor((position - this.line.begin) / this.line.width)));
+    /* ---- coordinates: positions, or leaves one beside the other ---- */
+
+    coordinate(leaf) {
+        return this.isTime ? this.run.position[leaf] : leaf;
     }
 
-    positionOf(bin) {
-        return this.line.begin + bin * this.line.width;
+    whole() {
+        return [this.coordinate(0), this.coordinate(this.run.leaves)];
     }
 
-    where(position) {
-        return this.line.axis === "time" ? time(position) : "event " + count(Math.round(position));
+    coordinateOf(position) {
+        if (this.isTime)
+            return position;
+        const leaf = this.run.leafAt(position);
+        const length = this.run.position[leaf + 1] - this.run.position[leaf];
+        return leaf + (length > 0 ? Math.min(1, (position - this.run.position[leaf]) / length) : 0);
     }
+
+    leafOf(coordinate) {
+        return this.isTime ? this.run.leafAt(coordinate) : Math.max(0, Math.min(this.run.leaves - 1, Math.floor(coordinate)));
+    }
+
+    x(coordinate) {
+        return this.left + (coordinate - this.from) / (this.to - this.from) * this.wide;
+    }
+
+    coordinateAt(event) {
+        const x = event.clientX - this.plot.getBoundingClientRect().left - this.left;
+        return this.from + Math.max(0, Math.min(1, x / this.wide)) * (this.to - this.from);
+    }
+
+    y(value) {
+        return this.top + this.high * (1 - value / this.most);
+    }
+
+    /* ---- elements ---- */
 
     build(parent) {
-        const names = this.line.groupings.map(grouping => GROUPINGS[grouping.by]);
         const zoom = element("div", {class: "choices", role: "group", "aria-label": "Zoom"}, this.button("+", "Zoom in", () => this.zoom(0.5)),
-            this.button("\u2212", "Zoom out", () => this.zoom(2)), this.button("All", "Show the whole run", () => this.show(0, this.bins)),
-            this.button("Peak", "Move the cursor to the peak", () => this.moveTo(this.peak)));
+            this.button("\u2212", "Zoom out", () => this.zoom(2)), this.button("All", "Show the whole run", () => this.showAll()),
+            this.button("Peak", "Move the cursor to the peak", () => this.moveTo(this.run.peak)));
         this.box = element("div", {class: "chart"});
+        this.canvas = element("canvas", {"aria-hidden": "true"});
         this.plot = drawing("svg", {tabindex: "0", role: "slider", "aria-label": "Memory over the run: cursor", "aria-valuemin": "0",
-            "aria-valuemax": String(this.bins - 1), "aria-describedby": "timeline-keys"});
-        this.box.append(this.plot);
+            "aria-valuemax": String(this.run.leaves - 1), "aria-describedby": "timeline-keys"});
+        this.bands = new Bands(this.run, this.canvas);
+        this.tip = element("div", {class: "tip", hidden: true});
+        this.box.append(this.canvas, this.plot, this.tip);
         this.readout = element("p", {class: "readout"});
         this.legend = element("ol", {class: "legend", "aria-label": "Live at the cursor, largest first"});
-        parent.append(element("div", {class: "bar-of-choices"}, choices("Stacked by", names, 0, at => {
-            this.grouping = at;
-            this.draw();
-        }), zoom), this.readout, element("div", {class: "withlegend"}, this.box, this.legend),
-        element("p", {class: "keys muted", id: "timeline-keys"}, "Arrow keys move the cursor, with Shift by ten; + and \u2212 zoom, 0 shows all, P goes to the peak. Drag to zoom."));
+        this.pin = element("div", {class: "pin", role: "status", hidden: true});
+        parent.append(element("div", {class: "bar-of-choices"}, choices("Stacked by", this.run.groupings.map(grouping => GROUPINGS[grouping.by]), 0, at => this.groupBy(this.run.groupings[at])),
+            ...this.axisChoice(), zoom, ...this.stepChoice(), choices("Dragging", ["drag pans", "drag selects"], 0, at => {
+                this.choosing = at === 1;
+                this.plot.classList.toggle("choosing", this.choosing);
+            })), this.readout, element("div", {class: "withlegend"}, this.box, this.legend), this.pin, this.keys());
         this.listen();
+    }
+
+    axisChoice() {
+        if (this.line.axis !== "time")
+            return [];
+        return [choices("Axis", ["by time", "by event"], 0, at => {
+            const ends = [this.leafOf(this.from), this.leafOf(this.to)];
+            this.isTime = at === 0;
+            this.show(this.coordinate(ends[0]), this.coordinate(Math.min(this.run.leaves, ends[1] + 1)));
+        })];
+    }
+
+    stepChoice() {
+        if (this.run.steps.length === 0)
+            return [];
+        return [element("div", {class: "choices", role: "group", "aria-label": "One step"}, this.button("\u2039", "The step before", () => this.showStep(this.stepAtCursor() - 1)),
+            this.button("Step", "Show the cursor's step alone", () => this.showStep(this.stepAtCursor())), this.button("\u203a", "The next step", () => this.showStep(this.stepAtCursor() + 1)))];
+    }
+
+    keys() {
+        const drawn = counted(this.run.blocks.count, "block") + " drawn one by one" + (this.run.blocks.leftOut ? "; " + count(this.run.blocks.leftOut) + " smaller ones are in the paler bands" : "") + ".";
+        const steps = this.run.steps.length ? "[ and ] show one step after the other, " : "";
+        return element("p", {class: "keys muted", id: "timeline-keys"}, "Wheel zooms, dragging pans, with Shift it selects; a click pins a block. Keys: arrows move the cursor and pick a block, Enter pins it, + and \u2212 or W and S zoom, A and D pan, "
+            + steps + "0 shows all, P goes to the peak, Escape takes back. " + drawn);
     }
 
     button(text, label, press) {
@@ -86,115 +123,294 @@ class Timeline {
 
     listen() {
         this.plot.addEventListener("keydown", event => this.press(event));
-        this.plot.addEventListener("pointermove", event => this.point(event));
-        this.plot.addEventListener("pointerdown", event => {
-            this.dragged = event.pointerType === "mouse" ? this.binAt(event) : null;
-            this.point(event);
-        });
-        this.plot.addEventListener("pointerup", event => this.drop(event));
-        this.plot.addEventListener("pointerleave", () => {
-            this.dragged = null;
-            this.drawCursor();
-        });
+        this.plot.addEventListener("wheel", event => this.wheel(event), {passive: false});
+        this.plot.addEventListener("pointerdown", event => this.down(event));
+        this.plot.addEventListener("pointermove", event => this.move(event));
+        this.plot.addEventListener("pointerup", event => this.up(event));
+        this.plot.addEventListener("pointercancel", () => this.drag = null);
+        this.plot.addEventListener("pointerleave", () => this.tip.hidden = true);
+        this.plot.addEventListener("blur", () => this.tip.hidden = true);
     }
 
     press(event) {
         const step = event.shiftKey ? 10 : 1;
-        const keys = {ArrowLeft: () => this.moveTo(this.cursor - step), ArrowRight: () => this.moveTo(this.cursor + step),
-            Home: () => this.moveTo(this.from), End: () => this.moveTo(this.to - 1), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5),
-            "-": () => this.zoom(2), 0: () => this.show(0, this.bins), p: () => this.moveTo(this.peak), P: () => this.moveTo(this.peak)};
-        if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey)
+        const half = (this.to - this.from) / 2;
+        const keys = {ArrowLeft: () => this.walk(-step), ArrowRight: () => this.walk(step), ArrowUp: () => this.pick(1), ArrowDown: () => this.pick(-1), Enter: () => this.pinPicked(),
+            Home: () => this.moveTo(this.leafOf(this.from)), End: () => this.moveTo(this.lastSeen()), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), w: () => this.zoom(0.5),
+            "-": () => this.zoom(2), s: () => this.zoom(2), a: () => this.show(this.from - half, this.to - half), d: () => this.show(this.from + half, this.to + half),
+            0: () => this.showAll(), p: () => this.moveTo(this.run.peak), "[": () => this.showStep(this.stepAtCursor() - 1), "]": () => this.showStep(this.stepAtCursor() + 1), Escape: () => this.takeBack()};
+        const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+        if (!keys[key] || event.ctrlKey || event.metaKey || event.altKey)
             return;
         event.preventDefault();
-        keys[event.key]();
+        keys[key]();
     }
 
-    binAt(event) {
-        const x = event.clientX - this.plot.getBoundingClientRect().left - this.left;
-        return Math.max(this.from, Math.min(this.to - 1, Math.floor(this.from + x / this.wide * (this.to - this.from))));
-    }
-
-    point(event) {
-        this.cursor = this.binAt(event);
-        this.drawCursor();
-    }
-
-    drop(event) {
-        const end = this.binAt(event);
-        const begin = this.dragged;
-        this.dragged = null;
-        if (begin !== null && begin !== undefined && Math.abs(end - begin) > 2)
-            this.show(Math.min(begin, end), Math.max(begin, end) + 1);
-        else
-            this.drawCursor();
-    }
-
-    moveTo(bin) {
-        this.cursor = Math.max(0, Math.min(this.bins - 1, bin));
-        if (this.cursor < this.from || this.cursor >= this.to) {
-            const half = Math.floor((this.to - this.from) / 2);
-            this.show(this.cursor - half, this.cursor - half + (this.to - this.from));
+    wheel(event) {
+        const [first, last] = this.whole();
+        const isOut = event.deltaY > 0 && this.from <= first && this.to >= last;
+        if (isOut && event.deltaX === 0)
+            return; /* the page scrolls */
+        event.preventDefault();
+        if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+            const by = event.deltaX / this.wide * (this.to - this.from);
+            this.show(this.from + by, this.to + by);
+            return;
         }
-        this.drawCursor();
+        const around = this.coordinateAt(event);
+        const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY * 0.002)));
+        this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
     }
 
-    zoom(factor) {
-        const width = Math.max(Math.min(8, this.bins), Math.min(this.bins, Math.round((this.to - this.from) * factor)));
-        const begin = Math.round(this.cursor - width / 2);
-        this.show(begin, begin + width);
+    down(event) {
+        if (event.button !== 0)
+            return;
+        this.plot.setPointerCapture(event.pointerId);
+        this.drag = {x: event.clientX, from: this.from, to: this.to, begin: this.coordinateAt(event), selects: this.choosing || event.shiftKey, moved: false};
+        this.point(event);
     }
 
-    show(from, to) {
-        const width = to - from;
-        this.from = Math.max(0, Math.min(from, this.bins - width));
-        this.to = Math.min(this.bins, this.from + width);
+    move(event) {
+        const {drag} = this;
+        if (!drag) {
+            this.point(event);
+            return;
+        }
+        if (Math.abs(event.clientX - drag.x) > 3)
+            drag.moved = true;
+        if (!drag.moved)
+            return;
+        this.tip.hidden = true;
+        if (drag.selects) {
+            this.drag.end = this.coordinateAt(event);
+            this.drawOver();
+            return;
+        }
+        const by = (drag.x - event.clientX) / this.wide * (drag.to - drag.from);
+        this.show(drag.from + by, drag.to + by);
+    }
+
+    up(event) {
+        const {drag} = this;
+        this.drag = null;
+        if (!drag)
+            return;
+        if (!drag.moved) {
+            this.point(event);
+            this.pinPicked();
+        } else if (drag.selects) {
+            const ends = [drag.begin, this.coordinateAt(event)].sort((a, b) => a - b);
+            this.choose(this.leafOf(ends[0]), this.leafOf(ends[1]) + 1);
+        }
+    }
+
+    /* The cursor, and what lies below the pointer. */
+    point(event) {
+        const box = this.plot.getBoundingClientRect();
+        const stretch = this.stretchAt(event.clientX - box.left - this.left);
+        if (!stretch)
+            return;
+        const value = this.most * (1 - (event.clientY - box.top - this.top) / this.high);
+        const pile = this.bands.pile(this.grouping, stretch.leaf);
+        this.cursor = stretch.leaf;
+        this.picked = pile.findIndex(part => part.low <= value && value < part.high);
+        this.drawOver();
+        this.showTip(pile[this.picked], event.clientX - box.left, event.clientY - box.top);
+    }
+
+    stretchAt(x) {
+        return this.stretches.find(stretch => stretch.left <= x && x < stretch.right) || this.stretches[this.stretches.length - 1];
+    }
+
+    showTip(part, x, y) {
+        this.tip.hidden = !part;
+        if (!part)
+            return;
+        this.tip.replaceChildren(...tipOf(this.run, this.grouping, part, this.cursor));
+        const room = this.box.clientWidth - this.tip.offsetWidth;
+        this.tip.style.left = Math.max(0, Math.min(room, x + 14)) + "px";
+        this.tip.style.top = Math.max(0, Math.min(this.box.clientHeight - this.tip.offsetHeight, y + 14)) + "px";
+    }
+
+    walk(by) {
+        const at = this.stretches.findIndex(stretch => stretch.leaf >= this.cursor);
+        const next = this.stretches[Math.max(0, Math.min(this.stretches.length - 1, (at < 0 ? this.stretches.length - 1 : at) + by))];
+        this.picked = -1;
+        this.moveTo(next.leaf);
+    }
+
+    pick(by) {
+        const pile = this.bands.pile(this.grouping, this.cursor);
+        this.picked = Math.max(0, Math.min(pile.length - 1, this.picked < 0 ? (by > 0 ? 0 : pile.length - 1) : this.picked + by));
+        this.drawOver();
+        const part = pile[this.picked];
+        if (part)
+            this.showTip(part, this.x(this.coordinate(this.cursor)), this.y((part.low + part.high) / 2));
+    }
+
+    pinPicked() {
+        const part = this.bands.pile(this.grouping, this.cursor)[this.picked];
+        if (!part)
+            return;
+        this.pinned = part.block;
+        this.tip.hidden = true;
+        this.pin.hidden = false;
+        this.pin.replaceChildren(this.button("\u00d7", "Close", () => this.takeBack()), ...pinOf(this.run, this.grouping, part, this.cursor));
         this.draw();
     }
 
+    takeBack() {
+        this.tip.hidden = true;
+        if (!this.pin.hidden) {
+            this.pin.hidden = true;
+            this.pinned = null;
+            this.draw();
+        } else if (this.chosen) {
+            this.chosen = null;
+            this.tellRange();
+            this.drawOver();
+        } else {
+            this.showAll();
+        }
+    }
+
+    moveTo(leaf) {
+        this.cursor = Math.max(0, Math.min(this.run.leaves - 1, leaf));
+        const at = this.coordinate(this.cursor);
+        if (at < this.from || at >= this.to) {
+            const half = (this.to - this.from) / 2;
+            this.show(at - half, at + half);
+        }
+        this.drawOver();
+    }
+
+    lastSeen() {
+        return Math.max(0, this.leafOf(this.to) - (this.coordinate(this.leafOf(this.to)) >= this.to ? 1 : 0));
+    }
+
+    zoom(factor) {
+        const at = this.coordinate(this.cursor);
+        const around = at >= this.from && at < this.to ? at : (this.from + this.to) / 2;
+        this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
+    }
+
+    show(from, to) {
+        const [first, last] = this.whole();
+        const least = this.isTime ? Math.max(1, (last - first) / 1e7) : Math.min(LEAST_LEAVES, last);
+        const width = Math.max(least, Math.min(to - from, last - first));
+        const middle = (from + to) / 2;
+        this.from = Math.max(first, Math.min(middle - width / 2, last - width));
+        this.to = Math.min(last, this.from + width);
+        this.draw();
+        this.tellRange();
+    }
+
+    showAll() {
+        this.show(...this.whole());
+    }
+
+    stepAtCursor() {
+        const step = this.run.stepOf(this.cursor);
+        return step >= 0 ? step : this.run.stepOf(this.run.peak);
+    }
+
+    /* A step alone, from its first event to its last one. */
+    showStep(number) {
+        const step = this.run.steps[number];
+        if (!step)
+            return;
+        this.chosen = null;
+        this.cursor = this.run.highest(step[2], Math.max(step[3], step[2] + 1));
+        this.show(this.coordinate(step[2]), this.coordinate(Math.min(this.run.leaves, step[3])));
+    }
+
+    choose(from, behind) {
+        this.chosen = [from, Math.max(behind, from + 1)];
+        this.drawOver();
+        this.tellRange();
+    }
+
+    groupBy(grouping) {
+        this.grouping = grouping;
+        this.picked = -1;
+        this.draw();
+        this.tellRange();
+    }
+
+    /* The leaves that are chosen, else those that are to be seen. */
+    range() {
+        return this.chosen || [this.leafOf(this.from), this.lastSeen() + 1];
+    }
+
+    onRange(listener) {
+        this.listeners.push(listener);
+        listener(...this.range(), this.grouping);
+    }
+
+    tellRange() {
+        for (const listener of this.listeners)
+            listener(...this.range(), this.grouping);
+    }
+
     /* ---- drawing ---- */
-
-    x(bin) {
-        return this.left + (bin - this.from) / (this.to - this.from) * this.wide;
-    }
-
-    y(value) {
-        return this.top + this.high * (1 - value / this.most);
-    }
-
-    /* A line of steps over the bins that are shown; with `floor` the area down to it. */
-    outline(values, floor) {
-        let path = "";
-        for (let bin = this.from; bin < this.to; bin++)
-            path += (path ? "L" : "M") + this.x(bin).toFixed(1) + "," + this.y(values[bin]).toFixed(1) + "H" + this.x(bin + 1).toFixed(1);
-        for (let bin = this.to - 1; floor && bin >= this.from; bin--)
-            path += "L" + this.x(bin + 1).toFixed(1) + "," + this.y(floor[bin]).toFixed(1) + "H" + this.x(bin).toFixed(1);
-        return path + (floor ? "Z" : "");
-    }
 
     measure() {
         const width = Math.max(280, this.box.clientWidth);
         const isNarrow = width < 560;
         this.left = isNarrow ? 58 : 72;
         this.wide = width - this.left - 8;
-        this.top = 22;
-        this.high = isNarrow ? 200 : 300;
+        this.top = 36;
+        this.high = isNarrow ? 220 : 340;
         this.depths = Math.min(LANES, this.line.bars.reduce((most, bar) => Math.max(most, bar[2] + 1), 0));
         this.stepsTop = this.top + this.high + 24;
-        this.lanesTop = this.stepsTop + (this.line.steps.length ? LANE + 3 : 0);
+        this.lanesTop = this.stepsTop + (this.run.steps.length ? LANE + 3 : 0);
         const height = this.lanesTop + this.depths * LANE + 4;
-        this.most = Math.max(...this.line.live.slice(this.from, this.to), ...this.line.reserved.slice(this.from, this.to), 1) * 1.04;
         this.plot.setAttribute("viewBox", "0 0 " + width + " " + height);
         this.plot.setAttribute("width", width);
         this.plot.setAttribute("height", height);
+        this.canvas.style.left = this.left + "px";
+        this.canvas.style.top = this.top + "px";
+        this.canvas.style.width = this.wide + "px";
+        this.canvas.style.height = this.high + "px";
+    }
+
+    /* Pixels in which one leaf is shown: of those that a pixel covers, that with most live bytes. */
+    cut() {
+        const found = [];
+        const pixels = Math.floor(this.wide);
+        const size = (this.to - this.from) / pixels;
+        let next = this.leafOf(this.from);
+        for (let pixel = 0; pixel < pixels; pixel++) {
+            const end = this.from + (pixel + 1) * size;
+            let best = next;
+            while (next + 1 < this.run.leaves && this.coordinate(next + 1) < end) {
+                next++;
+                if (this.run.live[next] > this.run.live[best])
+                    best = next;
+            }
+            const last = found[found.length - 1];
+            if (last && last.leaf === best)
+                last.right = pixel + 1;
+            else
+                found.push({leaf: best, left: pixel, right: pixel + 1});
+        }
+        found[found.length - 1].right = this.wide;
+        return found;
     }
 
     draw() {
         this.measure();
-        this.plot.replaceChildren(...this.axes(), ...this.layers(), drawing("path", {class: "reserved", d: this.outline(this.line.reserved)}),
-            drawing("path", {class: "live", d: this.outline(this.line.live)}), ...this.marks(), ...this.spans());
+        this.stretches = this.cut();
+        this.most = 1.04 * this.stretches.reduce((most, {leaf}) => Math.max(most, this.run.live[leaf], this.run.reserved[leaf]), 1);
+        this.bands.draw(this.grouping, this.stretches, {width: this.wide, height: this.high}, this.most, this.pinned);
         this.over = drawing("g", {class: "cursor"});
-        this.plot.append(this.over);
-        this.drawCursor();
+        this.plot.replaceChildren(...this.axes(), drawing("path", {class: "reserved", d: this.outline(this.run.reserved)}), drawing("path", {class: "live", d: this.outline(this.run.live)}),
+            ...this.marks(), ...this.spans(), this.over);
+        this.drawOver();
+    }
+
+    outline(values) {
+        return this.stretches.map(({leaf, left, right}, at) => (at ? "L" : "M") + (this.left + left).toFixed(1) + "," + this.y(values[leaf]).toFixed(1) + "H" + (this.left + right).toFixed(1)).join("");
     }
 
     axes() {
@@ -202,54 +418,40 @@ class Timeline {
         for (const tick of byteTicks(this.most))
             parts.push(drawing("line", {class: "grid", x1: this.left, x2: this.left + this.wide, y1: this.y(tick), y2: this.y(tick)}),
                 drawing("text", {class: "tick", x: this.left - 6, y: this.y(tick) + 4, "text-anchor": "end"}, shortBytes(tick)));
-        const begin = this.positionOf(this.from);
-        const end = this.positionOf(this.to);
-        for (const tick of roundTicks(begin, end, this.wide < 480 ? 3 : 6)) {
-            const x = this.left + (tick - begin) / (end - begin) * this.wide;
+        for (const tick of roundTicks(this.from, this.to, this.wide < 480 ? 3 : 6)) {
+            const x = this.x(tick);
+            const isTime = this.isTime && this.line.axis === "time";
             if (x < this.left + this.wide - 30)
                 parts.push(drawing("line", {class: "grid", x1: x, x2: x, y1: this.top + this.high, y2: this.top + this.high + 4}),
-                    drawing("text", {class: "tick", x, y: this.top + this.high + 17, "text-anchor": "middle"}, this.line.axis === "time" ? shortTime(tick, end - begin) : count(tick)));
+                    drawing("text", {class: "tick", x, y: this.top + this.high + 17, "text-anchor": "middle"}, isTime ? shortTime(tick, this.to - this.from) : count(tick)));
         }
         return parts;
     }
 
-    layers() {
-        const parts = this.line.groupings[this.grouping].parts;
-        const floor = new Array(this.bins).fill(0);
-        return parts.map((values, at) => {
-            const roof = values.map((value, bin) => value + floor[bin]);
-            const path = drawing("path", {class: "layer colour-" + (at === parts.length - 1 ? "rest" : at), d: this.outline(roof, floor.slice())});
-            roof.forEach((value, bin) => {
-                floor[bin] = value;
-            });
-            return path;
-        });
-    }
-
     mark(position, kind, text, row) {
-        const bin = (position - this.line.begin) / this.line.width;
-        if (bin < this.from || bin > this.to)
+        const at = this.coordinateOf(position);
+        if (at < this.from || at > this.to)
             return [];
-        const x = this.x(Math.floor(bin) + 0.5);
+        const x = this.x(at);
         const isRight = x > this.left + this.wide / 2;
         return [drawing("line", {class: kind, x1: x, x2: x, y1: this.top - 4, y2: this.top + this.high}),
-            drawing("text", {class: "marktext " + kind, x: x + (isRight ? -5 : 5), y: this.top - 9 + row * 14, "text-anchor": isRight ? "end" : "start"}, text)];
+            drawing("text", {class: "marktext " + kind, x: x + (isRight ? -5 : 5), y: this.top - 9 - row * 14, "text-anchor": isRight ? "end" : "start"}, text)];
     }
 
     marks() {
-        const failures = this.line.failures;
+        const {failures, peak_live: peak} = this.line;
         const parts = failures.slice(0, -1).flatMap(at => this.mark(at, "failed", "", 0));
         if (failures.length)
             parts.push(...this.mark(failures[failures.length - 1], "failed", "out of memory", 0));
-        if (this.line.peak_live.bytes !== null)
-            parts.push(...this.mark(this.line.peak_live.at, "peak", "peak live " + bytes(this.line.peak_live.bytes), failures.length ? 1 : 0));
+        if (peak.bytes !== null)
+            parts.push(...this.mark(peak.at, "peak", "peak live " + bytes(peak.bytes), failures.length ? 1 : 0));
         return parts;
     }
 
     /* A rectangle of the axis below the chart, with its name where there is room. */
     span(begin, end, top, kind, name) {
-        const from = Math.max(this.x((begin - this.line.begin) / this.line.width), this.left);
-        const to = Math.min(this.x((end - this.line.begin) / this.line.width), this.left + this.wide);
+        const from = Math.max(this.x(this.coordinateOf(begin)), this.left);
+        const to = Math.min(this.x(this.coordinateOf(end)), this.left + this.wide);
         if (to < this.left || from > this.left + this.wide || to - from < 0.3)
             return [];
         const parts = [drawing("rect", {class: kind, x: from, y: top, width: Math.max(to - from - 0.5, 0.5), height: LANE - 1}, drawing("title", null, name))];
@@ -260,8 +462,13 @@ class Timeline {
 
     spans() {
         const parts = [];
-        this.line.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
-        if (this.line.steps.length)
+        this.run.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
+        for (const [begin] of this.run.steps) {
+            const x = this.x(this.coordinateOf(begin));
+            if (x >= this.left && x <= this.left + this.wide && this.run.steps.length < this.wide / 4)
+                parts.push(drawing("line", {class: "steptick", x1: x, x2: x, y1: this.top, y2: this.stepsTop}));
+        }
+        if (this.run.steps.length)
             parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, "steps"));
         const drawn = new Array(LANES).fill(0);
         for (const [begin, end, depth, name] of this.bars)
@@ -271,71 +478,62 @@ class Timeline {
         return parts;
     }
 
-    anchorAt(position) {
-        const found = this.line.bars.filter(bar => bar[0] <= position && position <= bar[1]);
-        return found.length ? found.reduce((a, b) => b[2] > a[2] || (b[2] === a[2] && b[1] - b[0] < a[1] - a[0]) ? b : a)[3] : "";
-    }
-
-    drawCursor() {
-        const bin = this.cursor;
-        const x = this.x(bin + 0.5);
+    /* The chosen range and the cursor. */
+    drawOver() {
         const parts = [];
-        if (bin >= this.from && bin < this.to)
+        const ends = this.drag && this.drag.selects && this.drag.end !== undefined ? [this.drag.begin, this.drag.end].sort((a, b) => a - b)
+            : this.chosen ? [this.coordinate(this.chosen[0]), this.coordinate(this.chosen[1])] : null;
+        if (ends) {
+            const [from, to] = ends.map(end => Math.max(this.left, Math.min(this.left + this.wide, this.x(end))));
+            parts.push(drawing("rect", {class: "chosen", x: from, y: this.top, width: Math.max(0, to - from), height: this.high}));
+        }
+        const stretch = this.stretches.find(one => one.leaf === this.cursor) || this.stretches.find(one => one.leaf > this.cursor);
+        if (stretch && this.coordinate(this.cursor) < this.to && this.coordinate(this.cursor + 1) >= this.from) {
+            const x = this.left + (stretch.left + Math.min(stretch.right, stretch.left + 1)) / 2;
             parts.push(drawing("line", {x1: x, x2: x, y1: this.top, y2: this.top + this.high}),
-                drawing("circle", {cx: x, cy: this.y(this.line.live[bin]), r: 3.5}), drawing("circle", {class: "hollow", cx: x, cy: this.y(this.line.reserved[bin]), r: 3.5}));
-        if (this.dragged !== null && this.dragged !== undefined)
-            parts.push(drawing("rect", {class: "chosen", x: Math.min(x, this.x(this.dragged)), y: this.top, width: Math.abs(x - this.x(this.dragged)), height: this.high}));
+                drawing("circle", {cx: x, cy: this.y(this.run.live[this.cursor]), r: 3.5}), drawing("circle", {class: "hollow", cx: x, cy: this.y(this.run.reserved[this.cursor]), r: 3.5}));
+        }
         this.over.replaceChildren(...parts);
-        this.tell(bin);
+        this.tell();
     }
 
-    /* When and where the bytes of a bin were reached; bytes that are carried have the middle of the bin. */
-    reachedAt(bin) {
-        const [at, name, step] = this.line.reached[bin];
-        if (at !== undefined)
-            return {at, anchor: name === null ? "" : this.line.anchors[name], step: step === null ? -1 : step};
-        const middle = this.positionOf(bin + 0.5);
-        return {at: this.positionOf(bin), anchor: this.anchorAt(middle), step: this.line.steps.findIndex(([begin, end]) => begin <= middle && middle <= end)};
+    tell() {
+        const leaf = this.cursor;
+        const {live, reserved} = this.run;
+        const where = this.run.when(this.run.at[leaf]);
+        const place = this.run.placeOf(leaf);
+        this.readout.replaceChildren(element("b", {class: "figure"}, where), " ", element("span", null, element("span", {class: "sample live", "aria-hidden": "true"}), "live ", element("b", {class: "figure"}, bytes(live[leaf]))), " ",
+            element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), "reserved ", element("b", {class: "figure"}, bytes(reserved[leaf]))), " ", element("bdi", {class: "muted"}, place));
+        this.plot.setAttribute("aria-valuenow", String(leaf));
+        this.plot.setAttribute("aria-valuetext", where + ", live " + bytes(live[leaf]) + ", reserved " + bytes(reserved[leaf]) + (place ? ", " + place : ""));
+        this.tellKeys(leaf);
     }
 
-    tell(bin) {
-        const {at, anchor, step} = this.reachedAt(bin);
-        const where = this.where(at);
-        const place = anchor || (step >= 0 ? stepNoun(this.data) + " " + step : "");
-        this.readout.replaceChildren(element("b", {class: "figure"}, where), " ", element("span", null, element("span", {class: "sample live", "aria-hidden": "true"}), "live ", element("b", {class: "figure"}, bytes(this.line.live[bin]))), " ",
-            element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), "reserved ", element("b", {class: "figure"}, bytes(this.line.reserved[bin]))), " ", element("bdi", {class: "muted"}, place));
-        this.plot.setAttribute("aria-valuenow", String(bin));
-        this.plot.setAttribute("aria-valuetext", where + ", live " + bytes(this.line.live[bin]) + ", reserved " + bytes(this.line.reserved[bin]) + (place ? ", " + place : ""));
-        this.tellParts(bin);
+    tellKeys(leaf) {
+        const {columns, by} = this.grouping;
+        const rows = [...columns.keys()].slice(0, COLOURS).map(key => ({key, value: columns[key][leaf]}));
+        const rest = this.run.live[leaf] - rows.reduce((sum, row) => sum + row.value, 0);
+        if (columns.length > COLOURS || rest > 0)
+            rows.push({key: -1, value: Math.max(0, rest)});
+        rows.sort((a, b) => b.value - a.value || a.key - b.key);
+        this.legend.replaceChildren(...rows.map(({key, value}) => {
+            const name = this.grouping.name(key);
+            return element("li", null, element("span", {class: "swatch " + colourName(key), "aria-hidden": "true"}), element("span", {class: "figure"}, bytes(value)),
+                element("div", {class: "short", title: name}, way(by === "library" ? baseName(name) : name)));
+        }));
     }
-
-    tellParts(bin) {
-        const {by, names, parts} = this.line.groupings[this.grouping];
-        const rows = parts.map((values, at) => ({at, name: at < names.length ? names[at] : "all others", value: values[bin]}));
-        const shown = rows.filter(row => row.at < names.length || Math.max(...parts[row.at]) > 0);
-        this.legend.replaceChildren(...shown.reverse().map(row => element("li", null, element("span", {class: "swatch colour-" + (row.at < names.length ? row.at : "rest"), "aria-hidden": "true"}),
-            element("span", {class: "figure"}, bytes(row.value)), element("div", {class: "short", title: row.name}, way(by === "library" ? baseName(row.name) : row.name)))));
-    }
-}
-
-/* For an axis of this length: whole where it can be. */
-function shortTime(ns, length) {
-    if (length > 300e9)
-        return (ns / 60e9).toFixed(length > 3000e9 ? 0 : 1) + " min";
-    if (length > 2e9)
-        return (ns / 1e9).toFixed(length > 20e9 ? 0 : 1) + " s";
-    if (length > 50e6)
-        return Math.round(ns / 1e6) + " ms";
-    return (ns / 1e6).toFixed(length > 5e6 ? 1 : 3) + " ms";
 }
 
 function drawTimeline(data) {
     const parent = document.getElementById("timeline");
-    if (data.timeline.live.length === 0) {
+    if (data.timeline.leaves.count === 0) {
         parent.append(element("p", null, "This capture has no events, so how memory changed over the run is not known."));
+        dropSection("moment");
         return;
     }
     if (data.timeline.axis === "event")
         parent.append(element("p", {class: "note"}, "The events have no times of their own: they stand one beside the other in their order."));
-    new Timeline(data, parent);
+    const run = new Run(data);
+    const timeline = new Timeline(run, parent);
+    new Moment(run, timeline, document.getElementById("moment"));
 }

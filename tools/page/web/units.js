@@ -27,6 +27,11 @@ function shortBytes(value) {
     return bytes(value).replace(/\.?0+ /, " ");
 }
 
+/* "+3.38 MiB" */
+function signedBytes(value) {
+    return (value < 0 ? "\u2212" : value > 0 ? "+" : "") + bytes(Math.abs(value));
+}
+
 /* "12,345" */
 function count(value) {
     return value === null || value === undefined ? "not known" : String(value).replace(/\B(?=(\d{3})+$)/g, ",");

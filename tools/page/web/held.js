@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Which objects of a Python program refer to its memory, beside the line that allocated it. */
+
+/* The walks that the capture has: at the failure, at the end. */
+function heldWalks(data) {
+    const failure = lastFailure(data);
+    return [failure && failure.held ? {...failure.held, moment: "when memory ran out"} : null, data.held_at_end ? {...data.held_at_end, moment: "at the end"} : null].filter(walk => walk && walk.rows.length > 0);
+}
+
+function heldDoubts(walk) {
+    return [walk.complete ? null : "The walk came to its bound: other objects may hold the same.", walk.graphs_read ? null : "Graphs of autograd were not read."].filter(Boolean);
+}
+
+function drawHeld(data) {
+    const walks = heldWalks(data);
+    if (walks.length === 0) {
+        dropSection("held");
+        return;
+    }
+    const parent = document.getElementById("held");
+    for (const walk of walks) {
+        const known = walk.rows.reduce((sum, row) => sum + row.bytes, 0);
+        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + " that were live " + walk.moment + ", " + bytes(known) + " are listed, after a walk through " + counted(walk.object_count, "Python object")
+            + " in " + time(1e6 * walk.walk_ms) + "."), ...heldDoubts(walk).map(text => element("p", {class: "note"}, text)));
+        partNote(parent, walk.rows, walk.rows_left_out, "holder", "with most bytes");
+        new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, detail: stackOfRow(data), columns: [
+            textColumn("Held by", row => row.held_by.join(" and "), row => element("div", null, ...row.held_by.flatMap((holder, at) => [at ? element("span", {class: "muted"}, " and ") : null, element("bdi", null, holder)]))),
+            bytesColumn("Bytes", row => row.bytes), countColumn("Blocks", row => row.count), textColumn("What it is", row => row.kind),
+            textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))]});
+    }
+}

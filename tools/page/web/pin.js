@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What is told of a block, or of the smaller blocks of a band: while the pointer is there, and where it is pinned. */
+
+function titleOfPart(run, grouping, part) {
+    return part.block >= 0 ? titleOf(run.data.call_sites[run.blocks.site[part.block]]) : grouping.name(part.key);
+}
+
+/* "allocated at 8.1 s in step (3), freed at 8.2 s, after 0.1 s" */
+function lifeText(run, block) {
+    const {born, life, anchor} = run.blocks;
+    const isTime = run.line.axis === "time";
+    const place = anchor[block] ? " in " + run.line.anchors[anchor[block] - 1] : "";
+    const end = life[block] === 0 ? "never freed" : "freed at " + run.when(born[block] + life[block] - 1) + (isTime ? ", after " + time(life[block] - 1) : "");
+    return "allocated at " + run.when(born[block]) + place + "; " + end;
+}
+
+function kindText(run, block) {
+    const {device, classes} = run.blocks;
+    const hasDevices = run.data.devices.length > 1;
+    return classes[run.blocks.class[block]] + (hasDevices && device[block] ? ", device " + (device[block] - 1) : "");
+}
+
+/* Who refers to the memory of a call site, as a walk through the program's objects found it. */
+function holdersOf(data, title) {
+    return heldWalks(data).flatMap(walk => walk.rows.filter(row => row.title === title));
+}
+
+function tipOf(run, grouping, part, leaf) {
+    const size = part.high - part.low;
+    const head = [element("b", {class: "figure"}, bytes(size)), " ", percent(size, run.live[leaf]) + " of live"];
+    const title = element("div", null, way(titleOfPart(run, grouping, part)));
+    if (part.block < 0)
+        return [element("div", null, ...head), title, element("div", {class: "muted"}, part.key < 0 ? "of keys that are not shown one by one" : "smaller blocks of this band")];
+    const held = holdersOf(run.data, titleOfPart(run, grouping, part))[0];
+    return [element("div", null, ...head), title, element("div", {class: "muted"}, kindText(run, part.block) + "; " + lifeText(run, part.block)),
+        held ? element("div", null, "held by ", element("bdi", null, held.held_by.join(" and ") || held.kind)) : null].filter(Boolean);
+}
+
+function stackOfPart(run, grouping, part) {
+    if (part.block < 0)
+        return grouping.stack(part.key);
+    const own = run.blocks.stack[part.block];
+    return own ? run.blocks.stacks[own - 1] : run.data.call_sites[run.blocks.site[part.block]].stack;
+}
+
+function pinOf(run, grouping, part, leaf) {
+    const stack = stackOfPart(run, grouping, part);
+    const held = part.block >= 0 ? holdersOf(run.data, titleOfPart(run, grouping, part)) : [];
+    return [...tipOf(run, grouping, part, leaf), ...held.slice(1).map(row => element("div", null, "or held by ", element("bdi", null, row.held_by.join(" and ") || row.kind))),
+        stack ? stackList(run.data, stack) : null].filter(Boolean);
+}
