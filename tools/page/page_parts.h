@@ -26,7 +26,7 @@
 #define PAGE_REGIONS  128u
 #define PAGE_CELLS    4096u
 #define PAGE_KEEPERS  50u
-#define PAGE_BARS     400u /* of anchors */
+#define PAGE_BARS     400u  /* of anchors */
 #define PAGE_STEPS    4096u /* of the timeline */
 #define PAGE_FAILURES 32u
 #define PAGE_NOTES    100u
