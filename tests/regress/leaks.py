@@ -298,6 +298,10 @@ def live(name, body, hint):
 def what_hints_release_is_not_told_as_stored_nor_as_freed():
     j = live("released", "for i in steps(12): keep(4096)\n", RELEASE)
     same("released", j["hinted_freed_count"], 12)
+    same("what a report begins with", j["summary"][0], "hints lowered the peak to 4.00 MiB: 48.00 MiB without them, 44.00 MiB saved")
+    row = tool_json("check", "released.kcap", "peak<=4MiB", rc=1)["checks"][0]
+    same("what a check says of them", row["note"], "4.00 MiB with hints (peak_with_hints), 44.00 MiB saved")
+    tool("check", "released.kcap", "peak_with_hints<=4MiB")
     status, row = asked("released")
     same("what the program never frees, and hints release", (status, row["at_least"], row["at_most"]), (2, 0, 44 << 20))
     check("44.00 MiB by what the program freed, and 0.00 B by what hints have not released" in row["note"], row["note"])

@@ -502,7 +502,7 @@ def last_words(job):
     """What kedge run says at the end."""
     if job.facts.get("said") is None:
         return
-    found = re.search(rf"^kedge run: peak live {SIZE}", job.facts["said"], re.M)
+    found = re.search(rf"^kedge run: peak live (?:[\d.]+ \w+, )?{SIZE}(?: without hints)?$", job.facts["said"], re.M)
     job.one("run", "peak live", found and found.group(1), human(job.run.highest(job.run.levels)[0]), may=False)
     if job.facts["devices"] == 1 and is_all_pooled(job.run):
         found = re.search(rf"^kedge run: peak reserved {SIZE}", job.facts["said"], re.M)
@@ -985,7 +985,7 @@ def peaks_of_all(capture, report, said):
     yield "max_bytes", report["max_bytes"], peak
     yield "max_with_hints_bytes", report["max_with_hints_bytes"], peak
     yield "a window's", max((a["peak_live_bytes"] or 0 for a in report["anchors"]), default=0) <= peak, True
-    yield "kedge run", re.search(rf"^kedge run: peak live {SIZE}", said, re.M).group(1), human(peak)
+    yield "kedge run", re.search(rf"^kedge run: peak live (?:[\d.]+ \w+, )?{SIZE}(?: without hints)?$", said, re.M).group(1), human(peak)
     yield "kedge run, reserved", re.search(rf"^kedge run: peak reserved {SIZE}", said, re.M).group(1), human(report["peak_reserved_bytes"])
     for label in ("Peak live", "Max memory"):
         yield label, re.search(rf"^{label}: {SIZE}", text, re.M).group(1), human(peak)

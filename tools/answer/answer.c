@@ -20,6 +20,8 @@ struct answer_facts {
     const struct load *load;
     struct symbols *symbols;
     struct model_window window;
+    const struct model_figures *figures;
+    bool has_saved; /* hints were live, and lowered the peak */
     struct growth growth;
     char **titles; /* of all stacks of the trace */
     const struct answer_lines *lines;
@@ -337,9 +339,11 @@ static void answer_tell(
 
     answer->sentence[answer->count++] = vec_format("%s holds %u %% of the %s: %s of %s%s%s%s",
             subject->title, answer_lines_percent(subject->bytes, facts->lines->peak),
-            facts->window.is_named ? "window's peak" : "peak", render_bytes(subject->bytes).text,
-            render_bytes(facts->lines->peak).text, growth ? "; " : "", growth ? growth : "",
-            holder);
+            facts->window.is_named     ? "window's peak"
+                    : facts->has_saved ? "peak without hints"
+                                       : "peak",
+            render_bytes(subject->bytes).text, render_bytes(facts->lines->peak).text,
+            growth ? "; " : "", growth ? growth : "", holder);
     free(growth);
     free(holder);
 }
@@ -367,6 +371,22 @@ static char *failure_text(const struct load *load)
     return text;
 }
 
+/* A second peak is counted from the run's beginning, and so of the whole run alone. */
+static bool has_saved(struct model_window window, const struct model_figures *figures)
+{
+    const struct model_second *hinted = &figures->hinted;
+
+    return !window.is_named && hinted->released_count > 0 && hinted->released_count != MODEL_UNKNOWN
+            && figures->peak_live != MODEL_UNKNOWN && hinted->max < figures->peak_live;
+}
+
+static char *saved_text(const struct model_figures *figures)
+{
+    return vec_format("hints lowered the peak to %s: %s without them, %s saved",
+            render_bytes(figures->hinted.max).text, render_bytes(figures->peak_live).text,
+            render_bytes(figures->peak_live - figures->hinted.max).text);
+}
+
 static void answer_make(const struct answer_facts *facts, struct answer *answer)
 {
     const struct load *load = facts->load;
@@ -374,6 +394,9 @@ static void answer_make(const struct answer_facts *facts, struct answer *answer)
     struct subject largest = {0};
     bool has_failed = load->oom_count > 0;
 
+    answer->has_saved = facts->has_saved;
+    if (facts->has_saved)
+        answer->sentence[answer->count++] = saved_text(facts->figures);
     if (facts->lines->count)
         largest = subject_of_line(facts, &facts->lines->list[0]);
     if (growing.title && (!has_failed || growing.has[facts->lines->list[0].stack])) {
@@ -398,8 +421,12 @@ struct answer answer_find(const struct load *load, struct symbols *symbols,
         const struct stepview *view)
 {
     struct answer answer = {.lines = answer_lines_find(load, symbols, window, figures)};
-    struct answer_facts facts = {
-            .load = load, .symbols = symbols, .window = window, .lines = &answer.lines};
+    struct answer_facts facts = {.load = load,
+            .symbols = symbols,
+            .window = window,
+            .figures = figures,
+            .has_saved = has_saved(window, figures),
+            .lines = &answer.lines};
     size_t count = load->trace->stack_count;
     uint32_t *stacks = vec_new(count, sizeof(*stacks));
 

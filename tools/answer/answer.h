@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer.h - what a run's memory comes down to, in at most three sentences.
+ * answer.h - what a run's memory comes down to, in at most four sentences.
  *
  *     evaluate leak.py:41 holds 74 % of the peak: 292.50 MiB of 394.09 MiB; +97.50 MiB a step;
  *         kept by graph of curve[*][*] (36 of 42 blocks), .item() or .detach() there frees it
@@ -13,6 +13,8 @@
  * than a twentieth of the peak is not told. Holders are those of the last walk at a failure, else of
  * the last one (capheld.h).
  *
+ * Before all of them stands what hints saved, if they were live and lowered the peak.
+ *
  * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_ANSWER_H
@@ -23,12 +25,13 @@
 #include "tools/steps/growth.h"
 
 enum {
-    ANSWER_SENTENCES = 3,
+    ANSWER_SENTENCES = 4,
 };
 
 struct answer {
     char *sentence[ANSWER_SENTENCES];
     size_t count;
+    bool has_saved; /* the first one is what hints saved */
     size_t failure; /* the sentence of the request that failed; `count`: none did */
     struct answer_lines lines;
 };

@@ -122,6 +122,11 @@ static void measure_run(
     result->range = measure_range_of(claim->figure, value, has_ended);
     if (claim->figure == CLAIM_MOVED_IN || claim->figure == CLAIM_MOVED_OUT)
         result->range = measure_moved(measure->load, claim->figure);
+    const struct model_second *hinted = &measure->figures.hinted;
+    if (claim->figure == CLAIM_PEAK && hinted->released_count > 0 && hinted->max < value
+            && value != MODEL_UNKNOWN)
+        result->note = vec_format("%s with hints (peak_with_hints), %s saved",
+                render_bytes(hinted->max).text, render_bytes(value - hinted->max).text);
     /* The writer does not add up the releases that shadow only records. */
     if (claim->figure == CLAIM_PEAK_IF_LIVE && value == MODEL_UNKNOWN)
         result->note = vec_text(load_lacks(measure->load->capture));

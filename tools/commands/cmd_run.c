@@ -183,7 +183,7 @@ static void cmd_run_print_answer(const char *path)
         return;
     struct symbols *symbols = symbols_new(load.trace);
     struct answer answer = answer_of_run(&load, symbols);
-    for (size_t i = 0; i < answer.count; i++)
+    for (size_t i = answer.has_saved; i < answer.count; i++) /* the peaks say what was saved */
         print_at_once(answer.sentence[i]);
     answer_done(&answer);
     symbols_free(symbols);
@@ -207,9 +207,10 @@ static void cmd_run_finish(const struct launch *launch, const struct past *past)
         settle_peaks(file);
         const char *path = from_here(file->path, directory);
         char *next = next_command(&captures, file, directory);
-        (void)snprintf(more, sizeof(more), ", %s without what hints released",
-                render_bytes(file->peak_with_hints).text);
-        (void)fprintf(stderr, "kedge run: peak live %s%s\n", render_bytes(file->peak_live).text,
+        (void)snprintf(
+                more, sizeof(more), ", %s without hints", render_bytes(file->peak_live).text);
+        (void)fprintf(stderr, "kedge run: peak live %s%s\n",
+                render_bytes(file->peak_with_hints).text,
                 file->peak_with_hints == file->peak_live ? "" : more);
         (void)snprintf(more, sizeof(more), " by kedge's pool; the driver itself served up to %s",
                 render_bytes(file->native_peak).text);
