@@ -359,7 +359,7 @@ static char *failure_text(const struct load *load)
     const struct load_oom *oom = &load->ooms[load->oom_count - 1];
     char *where = oom->anchor ? figures_anchor_text(&load->trace->anchors[oom->anchor]) : NULL;
     char *times = answer_failures(load) > 1
-            ? vec_format(" (%" PRIu64 " times)", answer_failures(load))
+            ? vec_format(", %" PRIu64 " times", answer_failures(load))
             : vec_text("");
     char *text = vec_format("out of memory: %s asked for%s%s%s%s%s",
             oom->requested ? render_bytes(oom->requested).text : "memory",
