@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: page.c page_blocks.c page_flame.c page_groupings.c page_leaves.c page_map.c page_pack.c page_parts.c page_sites.c page_timeline.c
+# covers: page.c page_blocks.c page_flame.c page_groupings.c page_held.c page_leaves.c page_map.c page_pack.c page_parts.c page_sites.c page_timeline.c
 """`kedge report --html`: the page is one sound file that loads nothing, its figures are those of `report --json`, no name of the
 watched program becomes markup, and its size does not grow with the run. What a browser makes of it is in page_browser.py.
 """
@@ -71,7 +71,7 @@ def data_of(text):
 
 CUT = 400 # bytes of a text, of which a page shows no more
 # What only the page has; "steps" is in the report's JSON with --view steps.
-OWN = {"call_sites", "timeline", "flame", "map", "frames", "kedge", "by_places", "notes", "max", "steps"}
+OWN = {"call_sites", "held_by_site", "timeline", "flame", "map", "frames", "kedge", "by_places", "notes", "max", "steps"}
 # Of longer lists the page has these rows; of others the first ones.
 CHOSEN = {"ooms": lambda rows, count: rows[-count:],
           "anchors": lambda rows, count: [rows[at] for at in sorted(sorted(range(len(rows)), key=lambda at: -rows[at]["max_bytes"])[:count])],
@@ -111,7 +111,7 @@ class Comparison:
 
 def figures_are_those_of_the_report():
     window = ("--from", "SOT_CALL_3", "--to", "SOT_CALL_9")
-    whole = ("good", "live", "shadow", "oom", "killed", "agg", "empty", "evict", "touched", "many")
+    whole = ("walked", "good", "live", "shadow", "oom", "killed", "agg", "empty", "evict", "touched", "many")
     for form, options in [(form, ()) for form in whole] + [("bad", window), ("live", window)]:
         path = capture(form)
         report, page = tool_json("report", path, "--top", "1000000", *options), data_of(page_of(path, *options))
@@ -208,6 +208,18 @@ def eviction_is_that_of_the_report():
         Comparison(form, page, report)
         same(f"{form}: sets", len(page["eviction"]), sets)
         check(all(row["steps"] and row["kept"] for row in page["eviction"]) or form != "evict", f"{form}: nothing moves, or nothing stays")
+
+
+def holders_are_those_of_the_report():
+    """Of the end of a run, by call site: together they are the report's rows, which know no call site."""
+    page, report = data_of(page_of(capture("walked"))), tool_json("report", capture("walked"))["held_at_end"]
+    check(len(report["rows"]) > 1, "nothing is held")
+    for kind, held_by in {(row["kind"], tuple(row["held_by"])) for row in report["rows"]}:
+        told = sum(row["bytes"] for row in page["held_by_site"] if (row["kind"], tuple(row["held_by"])) == (kind, held_by))
+        same(f"{kind}, {held_by}", told, sum(row["bytes"] for row in report["rows"] if (row["kind"], tuple(row["held_by"])) == (kind, held_by)))
+    for row in page["held_by_site"]:
+        check(row["moment"] == "end" and row["bytes"] <= page["call_sites"][row["site"]]["end"][0], f"more is held than there is: {row}")
+    same("in a window", "held_at_end" in data_of(page_of(capture("walked"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9")), False)
 
 
 def steps_are_detected_where_none_are_stated():
@@ -338,7 +350,7 @@ def columns_are_those_that_scripts_show():
     """Rows of long lists have what the scripts read, and nothing else."""
     table = re.search(r"json_columns columns\[\] = \{(.*?)\{NULL", (SOURCE / "tools" / "page" / "page.c").read_text(encoding="utf-8"), re.S)[1]
     columns = {name: "".join(re.findall(r'"([^"]*)"', words)).split() for name, words in re.findall(r'\{"(\w+)",(.*?)\}', table, re.S)}
-    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad")]
+    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad", "walked")]
     script = "".join(Reader(pages[0]).texts["script"])
     for name, keys in columns.items():
         rows = [row for page in pages for row in rows_of(data_of(page), name)]
@@ -362,5 +374,5 @@ def it_is_written_as_outputs_are():
 
 if __name__ == "__main__":
     main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_peak_is_at_one_place, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
-         eviction_is_that_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
+         eviction_is_that_of_the_report, holders_are_those_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, columns_are_those_that_scripts_show, it_is_written_as_outputs_are)

@@ -66,7 +66,8 @@ BOXES = """(() => {
         const isSeen = node instanceof HTMLElement && box.width > 0 && box.height > 0 && !node.closest("select");
         if (!isSeen)
             continue;
-        if (box.width > innerWidth + 1 || box.width > node.parentElement.getBoundingClientRect().width + 1)
+        const isAbove = getComputedStyle(node).position === "absolute"; // a box over the page, not in its parent's
+        if (box.width > innerWidth + 1 || !isAbove && box.width > node.parentElement.getBoundingClientRect().width + 1)
             found.push(["wider", Math.round(box.width), Math.round(node.parentElement.getBoundingClientRect().width), name(node)]);
         if ((box.right > innerWidth + 1 || box.left < -1) && !node.closest("nav"))
             found.push(["outside", Math.round(box.left), Math.round(box.right), name(node)]);
@@ -146,7 +147,7 @@ def pages_draw_on_a_laptop_and_a_phone():
 
 def nothing_is_wider_than_its_box():
     with chromium() as started:
-        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid"):
+        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked"):
             for size in (LAPTOP, PHONE):
                 page = started.open(written(form), **size)
                 same(f"{form}, {size['width']} wide: boxes", page.value(BOXES), [])
@@ -311,6 +312,35 @@ def a_range_has_its_own_table():
             same(f"{form}: Escape takes it back", page.value("document.querySelectorAll('.chosen').length"), 0)
 
 
+def the_search_goes_through_everything():
+    with chromium() as started:
+        page = started.open(written("oom"))
+        data = data_of(pathlib.Path("oom.html").read_text(encoding="utf-8"))
+        found = "[...document.querySelectorAll('#hits button')].map(hit => hit.innerText)"
+        same("at first", page.value("document.getElementById('hits').hidden"), True)
+        page.key("/")
+        same("/ goes to the search", page.value("document.activeElement.id"), "search")
+        page.type("unused_output")
+        hits = page.value(found)
+        for place in ("By call site", "Who asked for memory", "Flame graph"):
+            check(any(hit.startswith(place) for hit in hits), f"{place} is not found: {hits}")
+        page.value("[...document.querySelectorAll('#hits button')].find(hit => hit.innerText.startsWith('Who asked')).focus()")
+        page.key("Enter")
+        same("rows that match", page.value("document.querySelectorAll('#sites tbody tr').length"), sum("unused_output" in str([data["frames"][at] for at in site.get("stack", [])]) for site in data["call_sites"]))
+        page.key("/")
+        page.type(data["timeline"]["bars"][0][3])
+        whole = page.value("document.querySelector('#moment .lede').innerText")
+        page.value("[...document.querySelectorAll('#hits button')].find(hit => hit.innerText.startsWith('Timeline')).click()")
+        check(page.value("document.querySelector('#moment .lede').innerText") != whole, "the timeline does not go to an anchor that was found")
+        page.key("/")
+        page.type("nothing has this name")
+        check("Nothing on this page" in page.value("document.getElementById('hits').innerText"), "nothing is found, and that is not told")
+        same("boxes", page.value(BOXES), [])
+        page.key("Escape")
+        same("Escape closes it", page.value("document.getElementById('hits').hidden"), True)
+        same("errors", page.errors, [])
+
+
 def controls_work_by_keyboard_and_mouse():
     with chromium() as started:
         page = started.open(written("bad"))
@@ -413,6 +443,13 @@ def sections_that_are_not_always_there_draw_and_sort():
         check("3 calls failed" in page.value("document.getElementById('eviction').innerText"), "calls that were not made are not told")
         page.close()
 
+        page = started.open(written("walked"))
+        held = data_of(pathlib.Path("walked.html").read_text(encoding="utf-8"))["held_at_end"]["rows"]
+        same("held by", page.value(cells("held", 0, 0)), [" and ".join(row["held_by"]) for row in sorted(held, key=lambda row: -row["bytes"])])
+        same("their bytes", page.value(cells("held", 0, 1)), [human(row["bytes"]) for row in sorted(held, key=lambda row: -row["bytes"])])
+        check("held by kept[*]" in page.value("document.querySelector('.keeper').innerText"), "the answer does not name a holder")
+        page.close()
+
         page = started.open(written("unsaid"))
         check(page.value("document.querySelectorAll('.step0, .step1').length") > 0, "no mark of a detected step") # those of no width have none
         said = page.value("document.querySelector('#answer .where').innerText")
@@ -461,4 +498,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -104,7 +104,8 @@ static const struct json_columns columns[] = {
                 "freed_bytes freed_count peak_live_bytes "},
         {"rows",
                 " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
-                "allocated_bytes allocated_count "},
+                "allocated_bytes allocated_count " /* of steps; of holders: */
+                " bytes count kind held_by title place_count stack "},
         {"growers", " title round rounds first_bytes last_bytes rises stack "},
         {NULL, NULL},
 };
@@ -116,11 +117,14 @@ static void page_json(struct page *page)
 
     report_json(json, page->report);
     report_steps_json_view(json, page->report, &page->report->stated);
+    if (!page->report->from && !page->report->to)
+        report_held_json(json, page->report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
     json_text(json, "kedge", KEDGE_VERSION);
     json_bool(json, "by_places", page->by_places);
     page_json_notes(page);
     page_json_max(page);
     page_sites_json(page);
+    page_held_json(page);
     page_timeline_json(page);
     page_flame_json(page);
     page_map_json(page);

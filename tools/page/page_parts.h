@@ -91,8 +91,9 @@ void page_sites_done(struct page *page);
 /* The number of the step that contains an event; UINT64_MAX: none. */
 uint64_t page_step_of(const struct page *page, uint32_t event);
 
-/* "call_sites", "timeline", "flame", "map": keys without rows in report_json.c. */
+/* "call_sites", "held_by_site", "timeline", "flame", "map": keys without rows in report_json.c. */
 void page_sites_json(struct page *page);
+void page_held_json(struct page *page);
 void page_timeline_json(struct page *page);
 void page_flame_json(struct page *page);
 void page_map_json(struct page *page);

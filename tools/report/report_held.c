@@ -8,7 +8,8 @@
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
 
-#define HELD_WORD " AND "
+#define HELD_WORD           " AND "
+#define REPORT_HELD_ON_PAGE 200u
 
 /* Blocks with the same holders, of all call sites. */
 struct held_group {
@@ -199,8 +200,8 @@ void report_held_json(struct json *json, const struct report *report, enum forma
     json_real(json, "walk_ms", (double)walk->spent_ns / 1e6);
     json_bool(json, "complete", (walk->flags & (FORMAT_WALK_CUT | FORMAT_WALK_BLOCKS)) == 0);
     json_bool(json, "graphs_read", (walk->flags & (FORMAT_WALK_BUSY | FORMAT_WALK_LACKS)) == 0);
-    json_begin(json, "rows", '[');
-    for (size_t i = 0; i < groups.count; i++)
+    size_t shown = json_begin_rows(json, "rows", groups.count, REPORT_HELD_ON_PAGE);
+    for (size_t i = 0; i < shown; i++)
         report_held_json_row(json, report, &groups.list[i], titles[i]);
     json_end(json, ']');
     json_end(json, '}');

@@ -631,6 +631,22 @@ static void describe(const char *form)
     }
 }
 
+/* Each block that is live is held by a list and, every other one, by a graph. */
+static void walk_objects(void)
+{
+    static const char *const texts[] = {
+            "tensor\nkept[*]", "saved for backward\nkept[*]\ngraph of local 'loss' of step"};
+    struct capture_block live[64];
+    struct format_def_walk what = {.why = FORMAT_WALK_END, .objects = 12, .spent_ns = 3000000};
+    uint32_t walk = capture_walk_begin();
+    uint32_t count = capture_live(-1, live, 64, &what.bytes);
+
+    what.count = count;
+    for (uint32_t i = 0; i < count && i < 64; i++)
+        (void)capture_held(walk, &live[i], 1, texts[i % 2], strlen(texts[i % 2]));
+    (void)capture_walk(walk, &what);
+}
+
 static void *open_library(const char *file, int flags)
 {
     return dlopen(file, flags);
@@ -684,6 +700,8 @@ int main(int argc, char **argv)
         evict();
     if (holds && killed)
         (void)raise(SIGKILL);
+    if (strcmp(argv[1], "walked") == 0)
+        walk_objects();
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
     return 0;
 }

@@ -4,14 +4,20 @@
 const HOLDERS_SHOWN = 6;
 
 /* A row of the list of holders: a bar, its bytes, who asked. */
-function holderRow(data, {name, sum, stack}, largest, total) {
+function holderRow(data, {name, sum, stack, moment}, largest, total) {
     const bar = element("span", {class: stack ? "bar" : "bar rest", "aria-hidden": "true"});
     bar.style.setProperty("--share", Math.min(1, sum[0] / largest));
     const figures = [element("span", {class: "figure"}, bytes(sum[0])),
         element("span", {class: "share"}, percent(sum[0], total)),
         element("span", {class: "blocks"}, sum[1] === null ? "" : counted(sum[1], "block"))];
     const title = stack && stack.length > 0 ? disclosure(way(name), () => stackList(data, stack), (detail, button) => button.parentElement.append(detail)) : null;
-    return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)));
+    return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)), keeperLine(data, name, moment));
+}
+
+/* Who refers to the memory of that call site, where a walk through the program's objects came by then. */
+function keeperLine(data, name, moment) {
+    const row = holdersOf(data, data.call_sites.findIndex(site => site.title === name)).find(one => one.moment === moment);
+    return row ? element("div", {class: "keeper"}, ...holderText(row)) : null;
 }
 
 function holderList(data, title, rows, total) {
@@ -59,10 +65,10 @@ function answerOfFailure(data) {
     const failure = lastFailure(data);
     const times = data.oom_count > 1 ? ", " + data.oom_count + " times; this is the last one" : "";
     const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(failure)];
-    let rows = (failure.live_at_oom || []).map(holder => ({name: holder.title, sum: [holder.bytes, holder.count], stack: holder.stack}));
+    let rows = (failure.live_at_oom || []).map(holder => ({name: holder.title, sum: [holder.bytes, holder.count], stack: holder.stack, moment: "failure"}));
     let total = rows.reduce((sum, row) => sum + row.sum[0], 0) + (failure.other_bytes || 0);
     if (rows.length === 0 && data.call_sites.some(site => site.failure)) {
-        rows = data.call_sites.map(site => ({name: site.title, sum: site.failure, stack: site.stack})).sort((a, b) => b.sum[0] - a.sum[0]);
+        rows = data.call_sites.map(site => ({name: site.title, sum: site.failure, stack: site.stack, moment: "failure"})).sort((a, b) => b.sum[0] - a.sum[0]);
         total = rows.reduce((sum, row) => sum + row.sum[0], 0);
     }
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total)] : parts;
@@ -73,7 +79,7 @@ function answerOfPeak(data) {
     const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepNoun(data) + " " + max.step : "";
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.max_bytes;
-    const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack}));
+    const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "end"}));
     const isAll = total === data.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
         element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", element("b", {class: "figure"}, bytes(total)), "."),

@@ -51,7 +51,7 @@ function drawSet(data, parent, set) {
     }
     partNote(parent, set.kept, set.kept_left_out, "call site", "with most bytes");
     if (set.kept.length > 0)
-        new Table(parent, {caption: "Blocks that stay on the device", rows: set.kept, sorted: 2, detail: stackOfRow(data), columns: [
+        new Table(parent, {caption: "Blocks that stay on the device", rows: set.kept, sorted: 2, ...withStacks(data), columns: [
             titleColumn("Call site"), textColumn("Why", row => row.reason), bytesColumn("Bytes", row => row.bytes), countColumn("Blocks", row => row.count)]});
 }
 

@@ -23,7 +23,7 @@ function drawHeld(data) {
         parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + " that were live " + walk.moment + ", " + bytes(known) + " are listed, after a walk through " + counted(walk.object_count, "Python object")
             + " in " + time(1e6 * walk.walk_ms) + "."), ...heldDoubts(walk).map(text => element("p", {class: "note"}, text)));
         partNote(parent, walk.rows, walk.rows_left_out, "holder", "with most bytes");
-        new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, detail: stackOfRow(data), columns: [
+        new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, ...withStacks(data), columns: [
             textColumn("Held by", row => row.held_by.join(" and "), row => element("div", null, ...row.held_by.flatMap((holder, at) => [at ? element("span", {class: "muted"}, " and ") : null, element("bdi", null, holder)]))),
             bytesColumn("Bytes", row => row.bytes), countColumn("Blocks", row => row.count), textColumn("What it is", row => row.kind),
             textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))]});

@@ -35,8 +35,11 @@ function drawAll() {
     if (data.schema !== 1)
         throw new Error("data of schema " + data.schema);
     document.title = "kedge: " + baseName(data.capture);
-    for (const draw of [drawAnswer, drawTimeline, drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
+    drawAnswer(data);
+    const timeline = drawTimeline(data);
+    for (const draw of [drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
         draw(data);
+    new Search(data, timeline);
 }
 
 keepTheme();

@@ -57,7 +57,7 @@ class Moment {
         const total = this.run.live[top];
         const {by} = this.grouping;
         this.table.replaceChildren();
-        new Table(this.table, {caption: "By " + GROUPINGS[by], rows: this.rows, sorted: 1, detail: stackOfRow(this.run.data),
+        new Table(this.table, {caption: "By " + GROUPINGS[by], rows: this.rows, sorted: 1, ...withStacks(this.run.data),
             foot: ["Total", bytes(this.rows.reduce((sum, row) => sum + row.bytes, 0)), "", signedBytes(this.rows.reduce((sum, row) => sum + row.change, 0))],
             columns: [textColumn(GROUPINGS[by][0].toUpperCase() + GROUPINGS[by].slice(1), row => row.title, row => way(by === "library" ? baseName(row.title) : row.title)),
                 bytesColumn("Live", row => row.bytes), {label: "Share", figure: true, value: row => row.bytes, text: row => percent(row.bytes, total)},

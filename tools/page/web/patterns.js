@@ -54,7 +54,7 @@ function drawKinds(parent, found) {
 
 function drawFindings(data, parent, found) {
     partNote(parent, found.findings, found.findings_left_out, "finding", "that save most");
-    new Table(parent, {caption: "What each finding saves at the peak by itself: savings do not add up", sorted: 1, rows: found.findings, detail: stackOfRow(data), columns: [
+    new Table(parent, {caption: "What each finding saves at the peak by itself: savings do not add up", sorted: 1, rows: found.findings, ...withStacks(data), columns: [
         titleColumn("Call site"), bytesColumn("Saves", row => row.saves_bytes),
         textColumn("Pattern", patternName, row => element("span", {class: "figure"}, patternName(row))), bytesColumn("Max without it", row => row.max_left_bytes),
         textColumn("What to do", adviceOf, row => element("bdi", {class: "advice"}, adviceOf(row))),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What is told of a block, or of the smaller blocks of a band: while the pointer is there, and where it is pinned. */
 
+const HOLDERS_TOLD = 4;
+
 function titleOfPart(run, grouping, part) {
     return part.block >= 0 ? titleOf(run.data.call_sites[run.blocks.site[part.block]]) : grouping.name(part.key);
 }
@@ -20,9 +22,15 @@ function kindText(run, block) {
     return classes[run.blocks.class[block]] + (hasDevices && device[block] ? ", device " + (device[block] - 1) : "");
 }
 
-/* Who refers to the memory of a call site, as a walk through the program's objects found it. */
-function holdersOf(data, title) {
-    return heldWalks(data).flatMap(walk => walk.rows.filter(row => row.title === title));
+/* Who refers to the memory of a call site, most bytes first, as a walk through the program's objects found it. */
+function holdersOf(data, site) {
+    return data.held_by_site.filter(row => row.site === site);
+}
+
+function holderText(row) {
+    const isTensor = row.kind !== "no tensor";
+    const what = (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + " of this call site, " + (row.moment === "end" ? "at the end" : "when memory ran out");
+    return [isTensor ? "held by " : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "", element("span", {class: "muted"}, " (" + what + ")")];
 }
 
 function tipOf(run, grouping, part, leaf) {
@@ -31,9 +39,9 @@ function tipOf(run, grouping, part, leaf) {
     const title = element("div", null, way(titleOfPart(run, grouping, part)));
     if (part.block < 0)
         return [element("div", null, ...head), title, element("div", {class: "muted"}, part.key < 0 ? "of keys that are not shown one by one" : "smaller blocks of this band")];
-    const held = holdersOf(run.data, titleOfPart(run, grouping, part))[0];
+    const held = holdersOf(run.data, run.blocks.site[part.block])[0];
     return [element("div", null, ...head), title, element("div", {class: "muted"}, kindText(run, part.block) + "; " + lifeText(run, part.block)),
-        held ? element("div", null, "held by ", element("bdi", null, held.held_by.join(" and ") || held.kind)) : null].filter(Boolean);
+        held ? element("div", null, ...holderText(held)) : null].filter(Boolean);
 }
 
 function stackOfPart(run, grouping, part) {
@@ -45,7 +53,7 @@ function stackOfPart(run, grouping, part) {
 
 function pinOf(run, grouping, part, leaf) {
     const stack = stackOfPart(run, grouping, part);
-    const held = part.block >= 0 ? holdersOf(run.data, titleOfPart(run, grouping, part)) : [];
-    return [...tipOf(run, grouping, part, leaf), ...held.slice(1).map(row => element("div", null, "or held by ", element("bdi", null, row.held_by.join(" and ") || row.kind))),
+    const held = part.block >= 0 ? holdersOf(run.data, run.blocks.site[part.block]) : [];
+    return [...tipOf(run, grouping, part, leaf), ...held.slice(1, HOLDERS_TOLD).map(row => element("div", null, "or ", ...holderText(row))),
         stack ? stackList(run.data, stack) : null].filter(Boolean);
 }

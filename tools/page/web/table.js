@@ -2,7 +2,7 @@
 /*
  * Tables that sort and filter: {caption, columns, rows, sorted, rising, filter, foot}; `sorted` is the column at first, none: rows stay in their
  * order; `foot` has the cells of a last row; `detail(row)` makes what a row opens
- * below itself, over the whole width; null: nothing. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
+ * below itself, over the whole width, null: nothing; `words(row)` is searched, too. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
  * `value` what is sorted by, `cell` an element instead of the text; a first column that is `narrow` has short texts.
  */
 
@@ -10,13 +10,16 @@ const ROWS_SHOWN = 15;
 let tables = 0; /* made so far */
 
 class Table {
+    static all = [];
+
     constructor(parent, options) {
+        Table.all = [...Table.all.filter(table => table.isThere()), this];
         this.columns = options.columns;
         this.rows = options.rows;
         this.sorted = options.sorted;
         this.falling = !options.rising;
         this.all = false;
-        this.words = "";
+        this.filtered = "";
         this.caption = options.caption;
         this.build(parent, options);
         this.draw();
@@ -24,11 +27,12 @@ class Table {
 
     build(parent, options) {
         this.detail = options.detail || (() => null);
+        this.words = options.words || (() => "");
         const hasFilter = options.filter !== false && options.rows.length > 1;
         const id = "filter-" + tables++;
         this.filter = element("input", {id, type: "search", autocomplete: "off", spellcheck: "false"});
         this.filter.addEventListener("input", () => {
-            this.words = this.filter.value.toLowerCase();
+            this.filtered = this.filter.value.toLowerCase();
             this.draw();
         });
         this.shown = element("span", {class: "muted", role: "status"});
@@ -48,6 +52,23 @@ class Table {
                 element("table", {"aria-labelledby": title.id, class: this.columns[0].narrow ? "narrow" : null}, element("thead", null, this.head), this.body, options.foot ? this.footOf(options.foot) : null)), this.more);
     }
 
+    isThere() {
+        return this.head.isConnected;
+    }
+
+    textOf(row) {
+        return this.columns.map(c => c.text(row)).join(" ") + " " + this.words(row);
+    }
+
+    /* Shows the rows that have these words, and goes to them. */
+    filterBy(words) {
+        this.filter.value = words;
+        this.filtered = words.toLowerCase();
+        this.draw();
+        this.head.closest(".scroll").scrollIntoView({block: "center"});
+        this.head.closest(".scroll").focus({preventScroll: true});
+    }
+
     footOf(texts) {
         return element("tfoot", null, element("tr", null, ...texts.map((text, at) =>
             element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.columns[at].figure ? "figure" : null}, text))));
@@ -65,9 +86,9 @@ class Table {
 
     chosen() {
         const column = this.columns[this.sorted];
-        const words = this.words.split(/\s+/).filter(Boolean);
+        const words = this.filtered.split(/\s+/).filter(Boolean);
         const found = this.rows.filter(row => {
-            const text = this.columns.map(c => c.text(row)).join(" ").toLowerCase();
+            const text = this.textOf(row).toLowerCase();
             return words.every(word => text.includes(word));
         });
         if (!column)

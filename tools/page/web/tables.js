@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of the page. */
 
-/* What a row opens: the stack that asked for it. */
-function stackOfRow(data) {
-    return row => (row.stack && row.stack.length > 0 ? () => stackList(data, row.stack) : null);
+/* Options of a table whose rows open the stack that asked for them, and are found by its frames. */
+function withStacks(data) {
+    return {detail: row => (row.stack && row.stack.length > 0 ? () => stackList(data, row.stack) : null),
+        words: row => (row.stack || []).map(at => data.frames[at].slice(0, 3).join(" ")).join(" ")};
 }
 
 function titleColumn(label) {
@@ -29,7 +30,7 @@ function drawSites(data) {
     columns.push(bytesColumn("Own peak", site => site.most), bytesColumn("Allocated", site => site.allocated[0]),
         countColumn("times", site => site.allocated[1]));
     columns.push(textColumn("Library", site => baseName(site.library), site => element("bdi", {title: site.library}, baseName(site.library))));
-    new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1, detail: stackOfRow(data)});
+    new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1, ...withStacks(data)});
 }
 
 function drawSteps(data, parent) {
@@ -52,7 +53,7 @@ function drawSteps(data, parent) {
 function drawAnchors(data) {
     const parent = document.getElementById("anchors");
     if (data.steps.growers.length > 0)
-        new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, detail: stackOfRow(data), columns: [
+        new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, ...withStacks(data), columns: [
             titleColumn("Call site"), bytesColumn("After the first round", row => row.first_bytes),
             bytesColumn("After the last round", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             textColumn("Round", row => row.round), countColumn("Rounds", row => row.rounds), countColumn("Rounds in which it grew", row => row.rises)]});

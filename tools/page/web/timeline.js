@@ -324,6 +324,16 @@ class Timeline {
         this.show(this.coordinate(step[2]), this.coordinate(Math.min(this.run.leaves, step[3])));
     }
 
+    /* A stretch of the axis with a little on both sides. */
+    showPart(begin, end) {
+        const ends = [this.coordinateOf(begin), this.coordinateOf(end)];
+        const more = (ends[1] - ends[0]) / 10;
+        this.cursor = this.run.highest(this.leafOf(ends[0]), this.leafOf(ends[1]) + 1);
+        this.show(ends[0] - more, ends[1] + more);
+        this.plot.scrollIntoView({block: "center"});
+        this.plot.focus({preventScroll: true});
+    }
+
     choose(from, behind) {
         this.chosen = [from, Math.max(behind, from + 1)];
         this.drawOver();
@@ -529,11 +539,12 @@ function drawTimeline(data) {
     if (data.timeline.leaves.count === 0) {
         parent.append(element("p", null, "This capture has no events, so how memory changed over the run is not known."));
         dropSection("moment");
-        return;
+        return null;
     }
     if (data.timeline.axis === "event")
         parent.append(element("p", {class: "note"}, "The events have no times of their own: they stand one beside the other in their order."));
     const run = new Run(data);
     const timeline = new Timeline(run, parent);
     new Moment(run, timeline, document.getElementById("moment"));
+    return timeline;
 }
