@@ -222,6 +222,27 @@ def holders_are_those_of_the_report():
     same("in a window", "held_at_end" in data_of(page_of(capture("walked"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9")), False)
 
 
+def diff_of(good, bad, *options):
+    tool("diff", good, bad, "--html", "diff.html", *options)
+    return pathlib.Path("diff.html").read_text(encoding="utf-8")
+
+
+def a_page_of_two_runs_has_what_diff_says():
+    for good, bad, options in (("good", "bad", ()), ("bad", "good", ("--by", "site")), ("good", "killed", ()), ("agg", "bad", ()), ("empty", "empty", ())):
+        text = diff_of(capture(good), capture(bad), *options)
+        page, report = data_of(text), tool_json("diff", capture(good), capture(bad), *options)
+        same(f"{good} and {bad}: faults", Reader(text).faults, [])
+        same(f"{good} and {bad}: keys", set(page["diff"]) | {"schema"}, set(report))
+        check(Comparison(f"{good} and {bad}", page["diff"] | {"frames": page["frames"]}, report).compared > 40,
+              f"{good} and {bad}: the page has next to nothing of the comparison")
+        for name, run in zip((good, bad), page["runs"]):
+            same(f"{name}: peak", run["peak_live_bytes"], tool_json("report", capture(name))["peak_live_bytes"])
+            leaves = Timeline(run["timeline"])
+            same(f"{name}: highest leaf", max(leaves.live, default=0), run["peak_live_bytes"] if leaves.count else 0)
+            check(all(0 <= at < len(page["frames"]) for site in run["call_sites"] for at in site.get("stack", [])), f"{name}: a frame that is not in the table")
+    check("not with --json" in tool("diff", capture("good"), capture("bad"), "--html", "other.html", "--json", rc=2), "no word about --json")
+
+
 def steps_are_detected_where_none_are_stated():
     for form, options, detected in (("unsaid", (), True), ("bad", (), False), ("bad", ("--steps", "detected"), True), ("unsaid", ("--steps", "stated"), False), ("evict", (), False)):
         name = " ".join((form, *options))
@@ -350,7 +371,7 @@ def columns_are_those_that_scripts_show():
     """Rows of long lists have what the scripts read, and nothing else."""
     table = re.search(r"json_columns columns\[\] = \{(.*?)\{NULL", (SOURCE / "tools" / "page" / "page.c").read_text(encoding="utf-8"), re.S)[1]
     columns = {name: "".join(re.findall(r'"([^"]*)"', words)).split() for name, words in re.findall(r'\{"(\w+)",(.*?)\}', table, re.S)}
-    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad", "walked")]
+    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad", "walked")] + [diff_of(capture("good"), capture("bad"))]
     script = "".join(Reader(pages[0]).texts["script"])
     for name, keys in columns.items():
         rows = [row for page in pages for row in rows_of(data_of(page), name)]
@@ -374,5 +395,5 @@ def it_is_written_as_outputs_are():
 
 if __name__ == "__main__":
     main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_peak_is_at_one_place, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
-         eviction_is_that_of_the_report, holders_are_those_of_the_report, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
+         eviction_is_that_of_the_report, holders_are_those_of_the_report, a_page_of_two_runs_has_what_diff_says, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, columns_are_those_that_scripts_show, it_is_written_as_outputs_are)

@@ -341,6 +341,38 @@ def the_search_goes_through_everything():
         same("errors", page.errors, [])
 
 
+def two_runs_are_one_above_the_other():
+    with chromium() as started:
+        for good, bad in (("good", "bad"), ("bad", "good"), ("agg", "bad"), ("empty", "empty")):
+            path = pathlib.Path("diff.html")
+            tool("diff", capture(good), capture(bad), "--html", path)
+            data = data_of(path.read_text(encoding="utf-8"))
+            for size in (LAPTOP, PHONE):
+                page = started.open(path, **size)
+                name = f"{good} and {bad}, {size['width']} wide"
+                same(f"{name}: drawn", page.value("document.documentElement.dataset.ready"), "yes")
+                page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
+                same(f"{name}: boxes", page.value(BOXES), [])
+                same(f"{name}: timelines", page.value("document.querySelectorAll('.chart').length"), sum(run["timeline"]["leaves"]["count"] > 0 for run in data["runs"]))
+                same(f"{name}: ids", page.value("(ids => ids.length - new Set(ids).size)([...document.querySelectorAll('[id]')].map(one => one.id))"), 0)
+                head = page.value("document.querySelector('#answer h1').innerText")
+                check(all(human(data["diff"]["figures"][side]["peak_live_bytes"]) in head for side in ("good", "bad")), f"{name}: the first line has no peaks: {head}")
+                for cause in data["diff"]["difference"]["causes"]:
+                    check(cause["bytes"] == 0 or human(abs(cause["bytes"])) in page.value("document.getElementById('answer').innerText"), f"{name}: {cause['cause']} is not told")
+                same(f"{name}: errors", page.errors, [])
+                page.close()
+        tool("diff", capture("good"), capture("bad"), "--html", "diff.html")
+        data = data_of(pathlib.Path("diff.html").read_text(encoding="utf-8"))
+        page = started.open("diff.html")
+        for column, run in ((1, data["runs"][0]), (2, data["runs"][1])):
+            told = page.value(cells("peaks", 0, column))
+            held = [human(site["peak"][0]) for site in run["call_sites"] if site["allocated"][1]]
+            same("what call sites held", sorted(told), sorted(held + ["0.00 B"] * (len(told) - len(held))))
+        page.key("/")
+        page.type("unused_output")
+        check(page.value("document.querySelectorAll('#hits button').length") > 0, "the search finds nothing")
+
+
 def controls_work_by_keyboard_and_mouse():
     with chromium() as started:
         page = started.open(written("bad"))
@@ -498,4 +530,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

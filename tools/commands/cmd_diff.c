@@ -10,10 +10,11 @@
 #include "tools/compare/compare_groups.h"
 #include "tools/compare/explain_print.h"
 #include "tools/load/figures.h"
+#include "tools/page/page.h"
 #include "tools/symbols/builds.h"
 
 struct fields {
-    const char *from, *to, *by;
+    const char *from, *to, *by, *html;
     uint64_t top;
     bool json;
 };
@@ -24,11 +25,16 @@ static const struct args_option options[] = {
         {"by", "WHO", "group by site or by python stack (default python where there is one)",
                 CMD_TEXT(by)},
         {"top", "N", "how many groups to list (default 20)", CMD_UINT(top)},
+        {"html", "FILE", "write the comparison as one HTML page to FILE (- = standard output)",
+                CMD_OUTPUT(html)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
 #define STACK_LINES  8
 #define STACKS_SHOWN 4 /* of one group; --json has all of them */
+/* Limits for a page. */
+#define GROUPS_ON_PAGE 100u
+#define PARTS_ON_PAGE  20u /* of a group: sizes, anchors, Python stacks */
 
 struct diff {
     const struct fields *fields;
@@ -198,8 +204,9 @@ static void diff_print_text(const struct diff *diff)
 
 static void json_stacks(struct json *json, const struct diff *diff, const struct group *group)
 {
-    json_begin(json, "python_stacks", '[');
-    for (size_t i = 0; i < group->stack_count; i++) {
+    size_t shown = json_begin_rows(json, "python_stacks", group->stack_count, PARTS_ON_PAGE);
+
+    for (size_t i = 0; i < shown; i++) {
         const struct model_live *stack = &group->stacks[i];
         if (!symbols_pysite(diff->symbols, stack->stack))
             continue;
@@ -216,8 +223,9 @@ static void json_stacks(struct json *json, const struct diff *diff, const struct
 static void cmd_diff_json_groups(struct json *json, const struct diff *diff, const char *key,
         const struct compare_groups *groups)
 {
-    json_begin(json, key, '[');
-    for (size_t i = 0; i < groups->count; i++) {
+    size_t shown = json_begin_rows(json, key, groups->count, GROUPS_ON_PAGE);
+
+    for (size_t i = 0; i < shown; i++) {
         const struct group *group = &groups->rows[i];
         json_begin(json, NULL, '{');
         json_text(json, "title", group->title);
@@ -226,12 +234,12 @@ static void cmd_diff_json_groups(struct json *json, const struct diff *diff, con
                 group->stack_count == 1 ? symbols_pysite(diff->symbols, group->stack) : NULL);
         json_uint(json, "count", group->count);
         json_uint(json, "bytes", group->bytes);
-        json_begin(json, "sizes", '[');
-        for (size_t k = 0; k < group->size_count; k++)
+        size_t count = json_begin_rows(json, "sizes", group->size_count, PARTS_ON_PAGE);
+        for (size_t k = 0; k < count; k++)
             json_uint(json, NULL, group->sizes[k]);
         json_end(json, ']');
-        json_begin(json, "anchors", '[');
-        for (size_t k = 0; k < group->anchor_count; k++)
+        count = json_begin_rows(json, "anchors", group->anchor_count, PARTS_ON_PAGE);
+        for (size_t k = 0; k < count; k++)
             json_text(json, NULL, diff->bad.trace->anchors[group->anchors[k]].path);
         json_end(json, ']');
         figures_json_stack(json, diff->symbols, group->stack, "stack");
@@ -248,39 +256,81 @@ static void json_sum(struct json *json, const char *count_key, const char *bytes
     json_uint(json, bytes_key, sum->bytes);
 }
 
-static void diff_print_json(const struct diff *diff)
+static void diff_json_keys(void *context, struct json *json)
 {
+    const struct diff *diff = context;
     const struct compare *c = &diff->compare;
+
+    json_text(json, "good", diff->good.path);
+    json_text(json, "bad", diff->bad.path);
+    json_bool(json, "complete", !diff->lacks);
+    peaks_json(json, &diff->peaks);
+    explain_print_json(json, &diff->print);
+    json_uint(json, "late_frees", c->late_count);
+    json_uint(json, "late_bytes", c->late_bytes);
+    cmd_diff_json_groups(json, diff, "groups", &diff->late);
+    json_uint(json, "never_freed", c->never_count);
+    json_uint(json, "never_freed_bytes", c->never_bytes);
+    cmd_diff_json_groups(json, diff, "never_freed_groups", &diff->never);
+    json_uint(json, "extra", c->extra_count);
+    json_uint(json, "extra_bytes", c->extra_bytes);
+    json_sum(json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);
+    cmd_diff_json_groups(json, diff, "extra_groups", &diff->extra);
+    json_sum(json, "remaining", "remaining_bytes", &c->remaining);
+    json_sum(json, "remaining_good", "remaining_good_bytes", &c->remaining_good);
+    json_sum(json, "freed_in_anchor", "freed_in_anchor_bytes", &c->freed_bad);
+    json_sum(json, "freed_in_anchor_good", "freed_in_anchor_good_bytes", &c->freed_good);
+    json_sum(json, "missing", "missing_bytes", &c->missing);
+    json_sum(json, "paired", "paired_bytes", &c->paired);
+    compare_coverage_json(json, c, diff->good.trace, diff->bad.trace);
+    json_uint(json, "anchors_paired", c->anchors_paired - 1);
+    json_uint(json, "anchors_only_good", c->anchors_lone_good);
+    json_uint(json, "anchors_only_bad", c->anchors_lone_bad);
+    builds_json(json, diff->good.trace, diff->bad.trace);
+    figures_json_trouble(json, diff->symbols);
+}
+
+static void diff_print_json(struct diff *diff)
+{
     struct json json = json_open(stdout);
 
-    json_text(&json, "good", diff->good.path);
-    json_text(&json, "bad", diff->bad.path);
-    json_bool(&json, "complete", !diff->lacks);
-    peaks_json(&json, &diff->peaks);
-    explain_print_json(&json, &diff->print);
-    json_uint(&json, "late_frees", c->late_count);
-    json_uint(&json, "late_bytes", c->late_bytes);
-    cmd_diff_json_groups(&json, diff, "groups", &diff->late);
-    json_uint(&json, "never_freed", c->never_count);
-    json_uint(&json, "never_freed_bytes", c->never_bytes);
-    cmd_diff_json_groups(&json, diff, "never_freed_groups", &diff->never);
-    json_uint(&json, "extra", c->extra_count);
-    json_uint(&json, "extra_bytes", c->extra_bytes);
-    json_sum(&json, "extra_remaining", "extra_remaining_bytes", &c->extra_remaining);
-    cmd_diff_json_groups(&json, diff, "extra_groups", &diff->extra);
-    json_sum(&json, "remaining", "remaining_bytes", &c->remaining);
-    json_sum(&json, "remaining_good", "remaining_good_bytes", &c->remaining_good);
-    json_sum(&json, "freed_in_anchor", "freed_in_anchor_bytes", &c->freed_bad);
-    json_sum(&json, "freed_in_anchor_good", "freed_in_anchor_good_bytes", &c->freed_good);
-    json_sum(&json, "missing", "missing_bytes", &c->missing);
-    json_sum(&json, "paired", "paired_bytes", &c->paired);
-    compare_coverage_json(&json, c, diff->good.trace, diff->bad.trace);
-    json_uint(&json, "anchors_paired", c->anchors_paired - 1);
-    json_uint(&json, "anchors_only_good", c->anchors_lone_good);
-    json_uint(&json, "anchors_only_bad", c->anchors_lone_bad);
-    builds_json(&json, diff->good.trace, diff->bad.trace);
-    figures_json_trouble(&json, diff->symbols);
+    diff_json_keys(diff, &json);
     json_end(&json, '}');
+}
+
+/* ---- the page ---- */
+
+/* A report of one of the runs, whose load, symbols and window are known; sources_done frees it. */
+static struct report cmd_diff_report_of(const struct diff *diff, const struct load *load,
+        struct symbols *symbols, struct model_window window)
+{
+    struct report report = {.from = diff->fields->from,
+            .to = diff->fields->to,
+            .path = load->path,
+            .top = diff->top,
+            .load = *load,
+            .symbols = symbols,
+            .window = window};
+
+    figures_of(load, window, &report.figures, &report.partial);
+    sources_figure(load, window, symbols, &report.sources);
+    return report;
+}
+
+static int diff_write_page(struct diff *diff)
+{
+    const char *path = diff->fields->html;
+    struct report good =
+            cmd_diff_report_of(diff, &diff->good, diff->good_symbols, diff->good_side.window);
+    struct report bad = cmd_diff_report_of(diff, &diff->bad, diff->symbols, diff->bad_side.window);
+    const struct page_diff page = {&good, &bad, diff_json_keys, diff};
+    int r = page_write_diff(&page, path);
+
+    sources_done(&good.sources);
+    sources_done(&bad.sources);
+    if (r == CMD_DONE && strcmp(path, "-") != 0)
+        render_print(stdout, "written to %s\n", path);
+    return r;
 }
 
 static int find_windows(struct diff *diff)
@@ -338,8 +388,10 @@ static void cmd_diff_explain(struct diff *diff)
     diff->print.explain = &diff->explain;
 }
 
-static void cmd_diff_compare_and_print(struct diff *diff)
+static int cmd_diff_compare_and_print(struct diff *diff)
 {
+    int r = CMD_DONE;
+
     diff->good_side.trace = diff->good.trace;
     diff->good_side.ended = load_has_ended(&diff->good);
     diff->bad_side.trace = diff->bad.trace;
@@ -364,7 +416,9 @@ static void cmd_diff_compare_and_print(struct diff *diff)
     group_late(&diff->never, diff->compare.never, diff->compare.never_count);
     group_extra(diff);
     progress_end();
-    if (diff->fields->json)
+    if (diff->fields->html)
+        r = diff_write_page(diff);
+    else if (diff->fields->json)
         diff_print_json(diff);
     else
         diff_print_text(diff);
@@ -374,6 +428,7 @@ static void cmd_diff_compare_and_print(struct diff *diff)
     explain_done(&diff->explain);
     symbols_free(diff->symbols);
     symbols_free(diff->good_symbols);
+    return r;
 }
 
 static int diff_command(const void *parsed, char **captures)
@@ -389,13 +444,17 @@ static int diff_command(const void *parsed, char **captures)
         diff.by = (enum compare_groups_by)by;
     diff.top = diff.fields->top ? diff.fields->top : 20;
     diff.ink = render_ink(stdout);
+    if (diff.fields->html && diff.fields->json) {
+        (void)fputs("kedge diff: --html has everything on one page: not with --json\n", stderr);
+        return CMD_BAD;
+    }
     int r = load_open(captures[0], &diff.good);
     if (r == 0)
         r = load_open(captures[1], &diff.bad);
     if (r == 0)
         r = find_windows(&diff);
     if (r == 0) {
-        cmd_diff_compare_and_print(&diff);
+        r = cmd_diff_compare_and_print(&diff);
         compare_done(&diff.compare);
         peaks_done(&diff.peaks);
     }
@@ -413,6 +472,7 @@ const struct cmd cmd_diff = {
         CMD_OPTIONS(options, struct fields),
         .gone = "--fail-on",
         .instead = "kedge check BAD 'late(GOOD)==0' 'extra(GOOD)==0' 'more_remaining(GOOD)==0'",
+        .writes = OUTFILE_PRIVATE,
         .pages = true,
         .words_min = 2,
         .words_max = 2,

@@ -9,7 +9,8 @@
 #include "tools/load/figures.h"
 #include "tools/symbols/title.h"
 
-#define ROWS_SHOWN 3
+#define ROWS_SHOWN   3
+#define ROWS_ON_PAGE 100
 
 /* A row that has a part in a cause, or a cause. */
 struct explain_part {
@@ -285,8 +286,8 @@ static void explain_print_json_cause(
     json_text(json, "cause", explain_print_words[cause].key);
     json_int(json, "bytes", explain->cause[cause].bytes);
     json_int(json, "count", explain->cause[cause].count);
-    json_begin(json, "rows", '[');
-    for (size_t i = 0; i < count; i++) {
+    size_t shown = json_begin_rows(json, "rows", count, ROWS_ON_PAGE);
+    for (size_t i = 0; i < shown; i++) {
         const struct explain_row *row = &explain->rows[parts[i].number];
         explain_print_json_row(json, print, row, &row->cause[cause], titles[parts[i].number]);
     }

@@ -104,8 +104,8 @@ static const struct json_columns columns[] = {
                 "freed_bytes freed_count peak_live_bytes "},
         {"rows",
                 " name instance likeness live_begin_bytes live_end_bytes peak_live_bytes "
-                "allocated_bytes allocated_count " /* of steps; of holders: */
-                " bytes count kind held_by title place_count stack "},
+                "allocated_bytes allocated_count " /* of steps; of holders, and causes: */
+                " bytes count kind held_by title place_count run stack "},
         {"growers", " title round rounds first_bytes last_bytes rises stack "},
         {NULL, NULL},
 };
@@ -132,17 +132,23 @@ static void page_json(struct page *page)
     json_end(json, '}');
 }
 
-static void page_print(FILE *out, const struct report *report)
-{
-    struct page page = {.report = report, .json = json_open_line(out)};
-    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
+/* ---- the page of two runs ---- */
 
-    page.json.page = &form;
-    find_moments(&page);
-    page_sites_find(&page);
-    page_json(&page);
-    page_sites_done(&page);
-    frames_done(&page.frames);
+/* What the page of a comparison shows of one run: no flame graph, no map. */
+static void page_json_run(struct page *page)
+{
+    struct json *json = &page->json;
+
+    json_begin(json, NULL, '{');
+    report_json(json, page->report);
+    report_steps_json_view(json, page->report, &page->report->stated);
+    json_bool(json, "by_places", page->by_places);
+    page_json_notes(page);
+    page_json_max(page);
+    page_sites_json(page);
+    page_held_json(page);
+    page_timeline_json(page);
+    json_end(json, '}');
 }
 
 /*
@@ -163,23 +169,101 @@ static void page_find_steps(struct report *report)
         report->stated.row_count = 0; /* parts such as layers are of no use on a page */
 }
 
+static void page_print(FILE *out, const struct report *report)
+{
+    struct page page = {.report = report, .json = json_open_line(out)};
+    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
+
+    page.json.page = &form;
+    find_moments(&page);
+    page_sites_find(&page);
+    page_json(&page);
+    page_sites_done(&page);
+    frames_done(&page.frames);
+}
+
+/* The frames of both runs are in one table. */
+static void page_print_run(struct json *json, struct frames *frames, const struct report *report)
+{
+    struct report whole = *report;
+    struct page page = {.report = &whole, .json = *json, .frames = *frames};
+    struct json_page form = *json->page;
+
+    form.frames = &page.frames;
+    page.json.page = &form;
+    page_find_steps(&whole);
+    find_moments(&page);
+    page_sites_find(&page);
+    page_json_run(&page);
+    page_sites_done(&page);
+    stepview_done(&whole.stated);
+    *frames = page.frames;
+    page.json.page = json->page;
+    *json = page.json;
+}
+
+static void page_print_diff(FILE *out, const struct page_diff *diff)
+{
+    struct json json = json_open_line(out);
+    struct frames frames = {0};
+    const struct json_page form = {PAGE_TEXT, columns, &frames};
+
+    json.page = &form;
+    json_text(&json, "kedge", KEDGE_VERSION);
+    json_begin(&json, "diff", '{');
+    diff->keys(diff->context, &json);
+    json_end(&json, '}');
+    json_begin(&json, "runs", '[');
+    page_print_run(&json, &frames, diff->good);
+    page_print_run(&json, &frames, diff->bad);
+    json_end(&json, ']');
+    frames_json(&json, &frames);
+    json_end(&json, '}');
+    frames_done(&frames);
+}
+
+/* What is written between head and tail. */
+struct page_out {
+    FILE *file;
+    char *text;
+    size_t length;
+};
+
+static void page_out_begin(struct page_out *out)
+{
+    out->file = open_memstream(&out->text, &out->length);
+    if (!out->file)
+        vec_out_of_memory();
+    (void)fwrite(page_text_head, 1, page_text_head_length, out->file);
+}
+
+static int page_out_end(struct page_out *out, const char *who, const char *path)
+{
+    (void)fwrite(page_text_tail, 1, page_text_tail_length, out->file);
+    if (fclose(out->file) != 0)
+        vec_out_of_memory();
+    int r = outfile_write(who, path, OUTFILE_PRIVATE, out->text, out->length);
+    free(out->text);
+    return r < 0 ? 2 : 0;
+}
+
 int page_write(const struct report *report, const char *path)
 {
     struct report whole = *report;
-    char *text;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
+    struct page_out out;
 
-    if (!out)
-        vec_out_of_memory();
+    page_out_begin(&out);
     page_find_steps(&whole);
-    (void)fwrite(page_text_head, 1, page_text_head_length, out);
-    page_print(out, &whole);
-    (void)fwrite(page_text_tail, 1, page_text_tail_length, out);
+    page_print(out.file, &whole);
     stepview_done(&whole.stated);
-    if (fclose(out) != 0)
-        vec_out_of_memory();
-    int r = outfile_write("kedge report", path, OUTFILE_PRIVATE, text, length);
-    free(text);
-    return r < 0 ? 2 : 0;
+    return page_out_end(&out, "kedge report", path);
+}
+
+int page_write_diff(const struct page_diff *diff, const char *path)
+{
+    struct page_out out;
+
+    page_out_begin(&out);
+    page_print_diff(out.file, diff);
+    return page_out_end(&out, "kedge diff", path);
 }

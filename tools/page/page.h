@@ -34,4 +34,14 @@
  */
 int page_write(const struct report *report, const char *path);
 
+/* Two runs beside each other: `kedge diff GOOD BAD --html FILE`. */
+struct page_diff {
+    const struct report *good, *bad;
+    /* adds the keys of `kedge diff --json` to the open object */
+    void (*keys)(void *context, struct json *json);
+    void *context;
+};
+
+int page_write_diff(const struct page_diff *diff, const char *path);
+
 #endif

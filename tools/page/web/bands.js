@@ -4,12 +4,7 @@
  * It is drawn for stretches: {leaf, left, right}, pixels.
  */
 
-const COLOURS = 7;
 const BLOCK_LEAST = 0.6; /* pixels: lower blocks are part of their band */
-
-function colourName(key) {
-    return key >= 0 && key < COLOURS ? "colour-" + key : "colour-rest";
-}
 
 class Bands {
     constructor(run, canvas) {
@@ -73,7 +68,7 @@ class Bands {
         const colours = new Map();
         const colour = key => {
             if (!colours.has(key))
-                colours.set(key, style.getPropertyValue("--" + colourName(key)).trim());
+                colours.set(key, style.getPropertyValue("--" + grouping.colour(key)).trim());
             return colours.get(key);
         };
         this.canvas.width = Math.round(box.width * scale);

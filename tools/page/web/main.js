@@ -34,6 +34,13 @@ function drawAll() {
     const data = JSON.parse(document.getElementById("data").textContent, shown);
     if (data.schema !== 1)
         throw new Error("data of schema " + data.schema);
+    if (data.diff)
+        drawDiff(data);
+    else
+        drawReport(data);
+}
+
+function drawReport(data) {
     document.title = "kedge: " + baseName(data.capture);
     drawAnswer(data);
     const timeline = drawTimeline(data);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The timeline's data (page_leaves.h, page_blocks.h), read: leaves, columns of live bytes by key, blocks. */
 
+const COLOURS = 7;
+
 /* Numbers of a packed text (page_pack.h). */
 function unpack(text) {
     const raw = atob(text);
@@ -39,6 +41,7 @@ class Grouping {
         this.names = this.sites ? this.sites.map(titleOf) : grouping.names;
         this.columns = grouping.columns.map(column => Grouping.column(unpack(column), leaves));
         this.keyOfBlock = Int32Array.from(unpack(grouping.of_block), number => number - 1);
+        this.colours = [...this.names.keys()];
         const area = this.columns.map(column => column.reduce((sum, value) => sum + value, 0));
         this.order = [...area.keys()].sort((a, b) => area[b] - area[a]); /* what stays lies below what comes and goes */
     }
@@ -55,6 +58,18 @@ class Grouping {
         }
         values.fill(value, done);
         return values;
+    }
+
+    /* The class of a key's colour; all but the first keys are grey. */
+    colour(key) {
+        return key >= 0 && this.colours[key] < COLOURS ? "colour-" + this.colours[key] : "colour-rest";
+    }
+
+    /* Keys that another run has, too, have its colours; the others those that are left. */
+    takeColours(other) {
+        const theirs = this.names.map(name => other.names.indexOf(name)).map(key => (key < 0 ? Infinity : other.colours[key]));
+        const left = [...Array(COLOURS).keys()].filter(colour => !theirs.includes(colour));
+        this.colours = theirs.map(colour => (colour === Infinity ? left.shift() ?? Infinity : colour));
     }
 
     name(key) {

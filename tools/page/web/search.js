@@ -77,12 +77,13 @@ class Search {
                 add(table.caption, table.rows, () => table.filterBy(this.field.value), row => table.textOf(row), row => table.columns[0].text(row));
         if (this.timeline)
             add("Timeline", this.data.timeline.bars, bar => this.timeline.showPart(bar[0], bar[1]), bar => bar[3]);
-        add("Flame graph", this.data.flame.slice(1).map(node => frameName(this.data.frames[node[1]])), () => {
-            const field = document.getElementById("flame-search");
-            field.value = this.field.value;
-            field.dispatchEvent(new Event("input"));
-            field.scrollIntoView({block: "center"});
-        });
+        if (this.data.flame.length > 1)
+            add("Flame graph", this.data.flame.slice(1).map(node => frameName(this.data.frames[node[1]])), () => {
+                const field = document.getElementById("flame-search");
+                field.value = this.field.value;
+                field.dispatchEvent(new Event("input"));
+                field.scrollIntoView({block: "center"});
+            });
         add("Notes", this.data.notes.map(note => note[1]), () => document.getElementById("about").scrollIntoView());
         return found;
     }

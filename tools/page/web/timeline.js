@@ -10,8 +10,12 @@ const GROUPINGS = {site: "call site", module: "module", library: "library", clas
 const LEAST_LEAVES = 4; /* to be seen */
 
 class Timeline {
-    constructor(run, parent) {
+    /* Of several timelines on a page each has an `id`, and the same `most` bytes for its height; the last one tells the keys. */
+    constructor(run, parent, {id = "timeline", most = 0, telling = true} = {}) {
         this.run = run;
+        this.id = id;
+        this.shared = most;
+        this.telling = telling;
         this.line = run.line;
         this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
         this.isTime = true;
@@ -74,7 +78,7 @@ class Timeline {
         this.box = element("div", {class: "chart"});
         this.canvas = element("canvas", {"aria-hidden": "true"});
         this.plot = drawing("svg", {tabindex: "0", role: "slider", "aria-label": "Memory over the run: cursor", "aria-valuemin": "0",
-            "aria-valuemax": String(this.run.leaves - 1), "aria-describedby": "timeline-keys"});
+            "aria-valuemax": String(this.run.leaves - 1), "aria-describedby": this.id + "-keys"});
         this.bands = new Bands(this.run, this.canvas);
         this.tip = element("div", {class: "tip", hidden: true});
         this.box.append(this.canvas, this.plot, this.tip);
@@ -109,7 +113,9 @@ class Timeline {
     keys() {
         const drawn = counted(this.run.blocks.count, "block") + " drawn one by one" + (this.run.blocks.leftOut ? "; " + count(this.run.blocks.leftOut) + " smaller ones are in the paler bands" : "") + ".";
         const steps = this.run.steps.length ? "[ and ] show one step after the other, " : "";
-        return element("p", {class: "keys muted", id: "timeline-keys"}, "Wheel zooms, dragging pans, with Shift it selects; a click pins a block. Keys: arrows move the cursor and pick a block, Enter pins it, + and \u2212 or W and S zoom, A and D pan, "
+        if (!this.telling)
+            return element("p", {class: "keys muted", id: this.id + "-keys"}, drawn);
+        return element("p", {class: "keys muted", id: this.id + "-keys"}, "Wheel zooms, dragging pans, with Shift it selects; a click pins a block. Keys: arrows move the cursor and pick a block, Enter pins it, + and \u2212 or W and S zoom, A and D pan, "
             + steps + "0 shows all, P goes to the peak, Escape takes back. " + drawn);
     }
 
@@ -411,7 +417,7 @@ class Timeline {
     draw() {
         this.measure();
         this.stretches = this.cut();
-        this.most = 1.04 * this.stretches.reduce((most, {leaf}) => Math.max(most, this.run.live[leaf], this.run.reserved[leaf]), 1);
+        this.most = 1.04 * this.stretches.reduce((most, {leaf}) => Math.max(most, this.run.live[leaf], this.run.reserved[leaf]), this.shared || 1);
         this.bands.draw(this.grouping, this.stretches, {width: this.wide, height: this.high}, this.most, this.pinned);
         this.over = drawing("g", {class: "cursor"});
         this.plot.replaceChildren(...this.axes(), drawing("path", {class: "reserved", d: this.outline(this.run.reserved)}), drawing("path", {class: "live", d: this.outline(this.run.live)}),
@@ -528,7 +534,7 @@ class Timeline {
         rows.sort((a, b) => b.value - a.value || a.key - b.key);
         this.legend.replaceChildren(...rows.map(({key, value}) => {
             const name = this.grouping.name(key);
-            return element("li", null, element("span", {class: "swatch " + colourName(key), "aria-hidden": "true"}), element("span", {class: "figure"}, bytes(value)),
+            return element("li", null, element("span", {class: "swatch " + this.grouping.colour(key), "aria-hidden": "true"}), element("span", {class: "figure"}, bytes(value)),
                 element("div", {class: "short", title: name}, way(by === "library" ? baseName(name) : name)));
         }));
     }

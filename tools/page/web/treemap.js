@@ -60,7 +60,7 @@ function drawTreemap(parent, rows, grouping) {
         made.style.top = y + "px";
         made.style.width = Math.max(1, width - 1) + "px";
         made.style.height = Math.max(1, height - 1) + "px";
-        made.style.borderLeftColor = "var(--" + colourName(row.key) + ")";
+        made.style.borderLeftColor = "var(--" + grouping.colour(row.key) + ")";
         return made;
     }));
 }
