@@ -2,6 +2,7 @@
 /* The first screen: why memory ran out and who held it, else how much was needed, when and for whom. */
 
 const HOLDERS_SHOWN = 6;
+const KEEPER_LEAST = 0.1; /* of what the line held: a holder of less is no answer */
 
 /* A row of the list of holders: a bar, its bytes, who asked. */
 function holderRow(data, {name, sum, stack, moment}, largest, total) {
@@ -11,12 +12,12 @@ function holderRow(data, {name, sum, stack, moment}, largest, total) {
         element("span", {class: "share"}, percent(sum[0], total)),
         element("span", {class: "blocks"}, sum[1] === null ? "" : counted(sum[1], "block"))];
     const title = stack && stack.length > 0 ? disclosure(way(name), () => stackList(data, stack), (detail, button) => button.parentElement.append(detail)) : null;
-    return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)), keeperLine(data, name, moment));
+    return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)), keeperLine(data, name, moment, sum[0]));
 }
 
 /* Who refers to the memory of that call site, where a walk through the program's objects came by then. */
-function keeperLine(data, name, moment) {
-    const row = holdersOf(data, data.call_sites.findIndex(site => site.title === name)).find(one => one.moment === moment);
+function keeperLine(data, name, moment, held) {
+    const row = holdersOf(data, data.call_sites.findIndex(site => site.title === name)).find(one => one.moment === moment && one.bytes >= KEEPER_LEAST * held);
     return row ? element("div", {class: "keeper"}, ...holderText(row)) : null;
 }
 
@@ -48,12 +49,14 @@ function lackSentence(failure) {
     return "";
 }
 
-function failureText(failure) {
+function failureText(data, failure) {
     const asked = failure.requested_bytes > 0 ? bytes(failure.requested_bytes) : "memory";
     const free = failure.free_bytes === null ? "" : " The device had " + bytes(failure.free_bytes)
         + (failure.total_bytes ? " of " + bytes(failure.total_bytes) : "") + " free.";
     const [first, ...callers] = failure.title.split(" < ");
-    const where = [callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + instanceOf(failure.anchor, failure.instance) : "outside of all anchors",
+    const {axis, failures} = data.timeline;
+    const when = axis === "time" && failures.length ? time(failures[failures.length - 1]) + " after the start" : "";
+    const where = [when, callers.length ? "called by " + callers.join(" < ") : "", failure.anchor ? "in " + instanceOf(failure.anchor, failure.instance) : "outside of all anchors",
         failure.call, "device " + failure.device];
     const all = failure.total_bytes ? [" ", element("a", {href: "#device"}, "Who had the rest?")] : [];
     return [element("h1", null, element("b", null, element("bdi", null, first)), " asked for ", element("b", {class: "figure"}, asked), ", and there was not enough."),
@@ -64,7 +67,7 @@ function failureText(failure) {
 function answerOfFailure(data) {
     const failure = lastFailure(data);
     const times = data.oom_count > 1 ? ", " + data.oom_count + " times; this is the last one" : "";
-    const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(failure)];
+    const parts = [element("p", {class: "verdict bad"}, (data.program.failed ? "Out of memory" : "Memory ran out, and the run went on") + times), ...failureText(data, failure)];
     let rows = (failure.live_at_oom || []).map(holder => ({name: holder.title, sum: [holder.bytes, holder.count], stack: holder.stack, moment: "failure"}));
     let total = rows.reduce((sum, row) => sum + row.sum[0], 0) + (failure.other_bytes || 0);
     if (rows.length === 0 && data.call_sites.some(site => site.failure)) {
@@ -72,6 +75,13 @@ function answerOfFailure(data) {
         total = rows.reduce((sum, row) => sum + row.sum[0], 0);
     }
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total)] : parts;
+}
+
+/* "13.14 GiB", or "9.44 GiB, without hints 13.14 GiB". */
+function peakOf(data) {
+    const hinted = data.max_with_hints_bytes;
+    return hinted === null || hinted >= data.max_bytes ? [element("b", {class: "figure"}, bytes(data.max_bytes))]
+        : [element("b", {class: "figure"}, bytes(hinted)), ", without hints ", element("b", {class: "figure"}, bytes(data.max_bytes))];
 }
 
 function answerOfPeak(data) {
@@ -82,7 +92,7 @@ function answerOfPeak(data) {
     const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "end"}));
     const isAll = total === data.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
-        element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", element("b", {class: "figure"}, bytes(total)), "."),
+        element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", ...peakOf(data), "."),
         element("p", {class: "where"}, element("bdi", null, when))];
     return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total)] : parts;
 }
@@ -91,12 +101,18 @@ function fact(word, figure, more) {
     return element("div", null, element("dt", null, word), element("dd", null, figure, more ? element("small", null, more) : null));
 }
 
+/* What was reserved at its peak beyond the peak of what was live. */
+function fragmentationText(f) {
+    const beyond = f.peak_reserved_bytes - Math.min(f.peak_live_bytes, f.max_with_hints_bytes ?? f.peak_live_bytes);
+    return beyond > 0 ? "; " + bytes(beyond) + " fragmentation" : "";
+}
+
 function facts(data) {
     const f = data;
     const hinted = f.max_with_hints_bytes !== f.max_bytes ? bytes(f.max_with_hints_bytes) + " with hints" : "";
     return element("dl", {class: "facts"},
         fact("Peak live", bytes(f.peak_live_bytes), hinted),
-        fact("Peak reserved", bytes(f.peak_reserved_bytes), !f.e ? "" : f.e > 1 ? "the rest of live was on the host" : (100 * f.e).toFixed(0) + " % used"),
+        fact("Peak reserved", bytes(f.peak_reserved_bytes), !f.e ? "" : f.e > 1 ? "the rest of live was on the host" : (100 * f.e).toFixed(0) + " % used" + fragmentationText(f)),
         fact("Live at the end", bytes(f.remaining_bytes), ""),
         fact("Allocated", bytes(f.allocated_bytes), counted(f.allocated_count, "time")),
         fact("Freed", bytes(f.freed_bytes), counted(f.freed_count, "time")));
