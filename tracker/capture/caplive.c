@@ -371,6 +371,20 @@ struct caplive_origin caplive_origin(uint64_t addr)
     return origin;
 }
 
+uint64_t caplive_seq(uint64_t addr)
+{
+    struct shard *shard = shard_of(addr);
+    const struct entry *entry;
+    uint64_t seq = 0;
+
+    lock_take(&shard->lock);
+    entry = table_find(&shard->index, addr);
+    if (entry && entry->is_live)
+        seq = entry->seq;
+    lock_drop(&shard->lock);
+    return seq;
+}
+
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size)
 {
     struct shard *shard = shard_of(key);

@@ -306,6 +306,7 @@ enum format_def_kind {
     FORMAT_DEF_MOVES,
     FORMAT_DEF_HELD, /* id = number of its walk; struct format_def_held; text bytes */
     FORMAT_DEF_WALK, /* id = number, from 1; struct format_def_walk; after its records */
+    FORMAT_DEF_DATA, /* id = enum format_data; struct format_def_data; text bytes */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -466,6 +467,35 @@ struct format_def_held {
     struct format_def def;
     uint64_t bytes, count;
     uint32_t stack, pystack; /* of the allocations */
+};
+
+/* What a framework's objects say of memory. */
+enum format_data {
+    FORMAT_DATA_NONE,
+    FORMAT_DATA_PARAMETER,
+    FORMAT_DATA_GRADIENT,
+    FORMAT_DATA_STATE, /* an optimizer's */
+    FORMAT_DATA_BUFFER,
+    FORMAT_DATA_INPUT, /* of a call of an outermost module */
+    /* no memory: */
+    FORMAT_DATA_ROOT, /* `root` is a tree of modules, or an optimizer; text: its class */
+    FORMAT_DATA_LOOK, /* a look at all of them has ended, after its records */
+    FORMAT_DATA_COUNT,
+};
+
+#define FORMAT_DATA_MAX 131072u /* records of a process */
+
+#define FORMAT_DATA_CUT  0x01u /* LOOK: some objects were not looked at, or are not on record */
+#define FORMAT_DATA_BUSY 0x02u /* LOOK: gradients were not read: a backward pass ran */
+
+/* A storage of a tensor. Text: the tensor's name. */
+struct format_def_data {
+    struct format_def def;
+    uint64_t seq;           /* of the allocation that it begins; 0: it lies inside another one */
+    uint64_t address, size; /* LOOK: 0, the number of storages that were seen */
+    uint64_t time_ns;
+    uint32_t root;  /* number, from 1; 0 = none */
+    uint32_t flags; /* FORMAT_DATA_* */
 };
 
 struct format_def_pair {

@@ -398,6 +398,9 @@ void read_close(struct read_capture *capture)
         free(capture->held[i].text);
     free(capture->held);
     free(capture->walk);
+    for (size_t i = 0; i < capture->data_count; i++)
+        free(capture->data[i].text);
+    free(capture->data);
     free(capture->argv);
     free(capture->live);
     free(capture->other);

@@ -186,6 +186,14 @@ struct read_held {
     char *text; /* a line with the kind of data, then a line for each holder */
 };
 
+/* What a framework's objects say of a storage (format.h), in order of time. */
+struct read_data {
+    enum format_data kind;
+    uint32_t root, flags;
+    uint64_t seq, address, size, time_ns;
+    char *text;
+};
+
 struct read_pair {
     const char *name;
     const char *value;
@@ -291,6 +299,8 @@ struct read_capture {
     size_t held_count;
     struct format_def_walk *walk; /* as in the file, in order of time */
     size_t walk_count;
+    struct read_data *data;
+    size_t data_count;
     struct read_pair *setting;
     size_t setting_count;
     struct read_device *device;

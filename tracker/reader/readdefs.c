@@ -199,6 +199,30 @@ static int take_walk(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_data(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_data *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+    char *text;
+
+    if (def->id == FORMAT_DATA_NONE || def->id >= FORMAT_DATA_COUNT)
+        return reader_pass_over(reader);
+    text = strndup((const char *)(from + 1), def->length);
+    if (!text)
+        return reader_no_memory(reader);
+    capture->data[capture->data_count++] = (struct read_data){
+            .kind = (enum format_data)def->id,
+            .root = from->root,
+            .flags = from->flags,
+            .seq = from->seq,
+            .address = from->address,
+            .size = from->size,
+            .time_ns = from->time_ns,
+            .text = text,
+    };
+    return 0;
+}
+
 static int readdefs_take_hints(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_hints *from = (const void *)def;
@@ -313,6 +337,7 @@ static const struct {
         [FORMAT_DEF_MOVES] = {sizeof(struct format_def_moves), take_moves, false},
         [FORMAT_DEF_HELD] = {sizeof(struct format_def_held), take_held, false},
         [FORMAT_DEF_WALK] = {sizeof(struct format_def_walk), take_walk, false},
+        [FORMAT_DEF_DATA] = {sizeof(struct format_def_data), take_data, false},
 };
 
 /* ---- blocks ---- */
@@ -547,6 +572,7 @@ static int make_arrays(struct reader *reader)
     capture->shorts = readdefs_make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
     capture->held = readdefs_make(reader, seen[FORMAT_DEF_HELD], sizeof *capture->held);
     capture->walk = readdefs_make(reader, seen[FORMAT_DEF_WALK], sizeof *capture->walk);
+    capture->data = readdefs_make(reader, seen[FORMAT_DEF_DATA], sizeof *capture->data);
     capture->setting = readdefs_make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);
     capture->note = readdefs_make(reader, seen[FORMAT_DEF_NOTE], sizeof *capture->note);
     capture->device = readdefs_make(reader, seen[FORMAT_DEF_DEVICE], sizeof *capture->device);
