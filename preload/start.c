@@ -33,6 +33,7 @@
 #include "preload/graph/ending.h"
 #include "preload/graph/launches.h"
 #include "preload/held/held.h"
+#include "preload/held/kinds.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/hints_run.h"
 #include "preload/hooks/bus.h"
@@ -198,12 +199,14 @@ static void look_at_python(void)
 {
     pyparts_look();
     held_find();
+    kinds_find();
 }
 
 static void forget_python(void)
 {
     pyparts_forget();
     held_forget();
+    kinds_forget();
 }
 
 /*
@@ -234,7 +237,8 @@ __attribute__((constructor)) static void loaded(void)
     held_start(&early);
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
-                &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python});
+                &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,
+                        kinds_start(&early) ? kinds_at : NULL});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

@@ -451,11 +451,22 @@ static uintptr_t pyhost_who(object *const *args, size_t count, size_t i)
     return pyhost_count(count) > i ? (uintptr_t)args[i] : 0;
 }
 
+static void pyhost_tell(
+        enum pyloop_kind kind, bool is_begin, object *const *args, size_t count, object *names)
+{
+    struct pyhost_moment moment = {kind, is_begin, args, pyhost_count(count), names};
+
+    if (moment.count > 0)
+        parts.at(&moment);
+}
+
 static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framework, object *callable,
         object *const *args, size_t count, object *names)
 {
     object *self = pyhost_count(count) > 0 ? args[0] : NULL;
     struct inner here = {self, NULL}, *before = pyloop_inner();
+    bool is_told = parts.at && framework == PYHOST_TORCH
+            && (kind == PYLOOP_FORWARD || kind == PYLOOP_OPTIMIZER);
     struct pyloop_call call;
     bool trains, is_real;
     object *result;
@@ -472,11 +483,15 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
         return NULL;
     if (!is_real)
         return plain_call(callable, args, count, names);
+    if (is_told)
+        pyhost_tell(kind, true, args, count, names);
     pyloop_enter(&call, kind, trains, pyhost_who(args, count, kind == PYLOOP_SCALER));
     if (kind == PYLOOP_FORWARD && pyloop_in_forward())
         pyloop_set_inner(&here);
     result = plain_call(callable, args, count, names);
     pyloop_set_inner(before);
+    if (is_told && result)
+        pyhost_tell(kind, false, args, count, names);
     pyloop_leave(&call, !result);
     return result;
 }
@@ -673,6 +688,7 @@ static void pyhost_end(void)
     parts.forget();
     grad_function = NULL;
     tracer_state = NULL;
+    passes = 0;
     atomic_store(&state, WANTED);
 }
 

@@ -31,11 +31,21 @@
 
 struct pyhost_object; /* an object of the interpreter */
 
+/* A call of a watched function of PyTorch's: an outermost module, or an optimizer's step. */
+struct pyhost_moment {
+    enum pyloop_kind kind;
+    bool is_begin;                     /* else it has ended, without an exception */
+    struct pyhost_object *const *args; /* as of a vectorcall: [0] is the module or the optimizer */
+    size_t count;
+    struct pyhost_object *names; /* of keyword arguments, a tuple; NULL: none */
+};
+
 /* The modules that choose the functions to watch (pyparts.h). */
 struct pyhost_parts {
     void (*look)(void);             /* called at each audit event of the interpreter */
     void (*look_for_classes)(void); /* called at each backward pass */
     void (*forget)(void);           /* called when the interpreter has ended */
+    void (*at)(const struct pyhost_moment *moment); /* NULL: nobody asks */
 };
 
 /*

@@ -27,8 +27,9 @@ static const struct args_option options[] = {
                 "what was made from A's first enter to B's last exit, and is live at the end",
                 CMD_PAIR(between)},
         {"by", "WHAT",
-                "rows by stack, site, library, class, anchor or device (views live, hwm, leaks, "
-                "temporary); --by anchor alone: the figures of each anchor",
+                "rows by stack, site, library, class, anchor, device or kind (views live, hwm, "
+                "leaks, temporary); --by anchor alone: the figures of each anchor; --by kind "
+                "alone: what the memory is",
                 CMD_TEXT(by)},
         {"sort", "FIELD", "the view's rows by this figure, largest first; a wrong FIELD lists them",
                 CMD_TEXT(sort)},
@@ -165,6 +166,12 @@ static int check_window(const struct fields *fields, enum view view)
 /* Checks --by: area C has no classes of memory. */
 static int check_groups(const struct report *report)
 {
+    if (report->by == REPORT_BY_KIND && !report->kinds.of) {
+        (void)fputs("kedge report: --by kind: not known: no module or optimizer of PyTorch was "
+                    "looked at\n",
+                stderr);
+        return CMD_BAD;
+    }
     if (report->by != REPORT_BY_CLASS || report->view != VIEW_HWM || !report_has_high(report))
         return CMD_DONE;
     (void)fprintf(stderr,
@@ -243,6 +250,7 @@ static int report_command(const void *parsed, char **words)
     r = load_open(words[0], &report.load);
     if (r)
         return r;
+    report.kinds = datakind_find(&report.load);
     r = check_window(fields, report.view);
     if (r == CMD_DONE)
         r = report_window_find(&report, step_number(fields), fields->between);
@@ -251,6 +259,7 @@ static int report_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = print_report(&report, fields);
     free(report.step_name);
+    datakind_done(&report.kinds);
     load_close(&report.load);
     return r;
 }

@@ -97,3 +97,8 @@ void report_anchor_print(const struct trace_anchor *anchor, unsigned used)
     render_label(stdout, text, used, 6);
     free(text);
 }
+
+bool report_oom_is_told(const struct report *report, const struct load_oom *oom)
+{
+    return oom->at != TRACE_NEVER && oom->at >= report->load.complete_from;
+}

@@ -11,6 +11,7 @@
 #define KEDGE_TOOLS_REPORT_H
 
 #include "tools/answer/answer.h"
+#include "tools/load/datakind.h"
 #include "tools/load/figures.h"
 #include "tools/patterns/patterns.h"
 #include "tools/report/rowpick.h"
@@ -54,6 +55,7 @@ enum report_by {
     REPORT_BY_CLASS,
     REPORT_BY_ANCHOR,
     REPORT_BY_DEVICE,
+    REPORT_BY_KIND,
     REPORT_BY_COUNT,
 };
 
@@ -73,6 +75,7 @@ struct report {
     struct model_window window;
     struct model_figures figures;
     struct sources sources; /* sources of a capture */
+    struct datakinds kinds; /* what each block is */
     struct stepview stated; /* steps for the whole report as text; for a page also detected steps */
     struct report_pool pool; /* likewise, and for JSON */
     struct render_ink ink;
@@ -140,6 +143,7 @@ struct report_group {
     const char *anchor; /* path */
     enum memclass memclass;
     int device;
+    uint32_t block; /* any of them; for views of events */
 };
 
 /*
@@ -176,6 +180,19 @@ void report_anchors_json(struct json *json, const struct report *report);
 void report_live_print(const struct report *report, enum view of);
 void report_live_json(
         struct json *json, const struct report *report, enum view of, const char *key);
+
+/*
+ * What the live memory is, by kind and name, at the maximum (VIEW_HWM) or the end (VIEW_LIVE);
+ * below: in one line, at a failed allocation, and what was not looked at (report_kinds.c). Without
+ * a look at a framework's objects all but the first print nothing.
+ */
+void report_kinds_print(const struct report *report, enum view of);
+void report_kinds_print_short(const struct report *report);
+void report_kinds_print_oom(const struct report *report, const struct load_oom *oom);
+void report_kinds_print_limits(const struct report *report);
+void report_kinds_json(struct json *json, const struct report *report);
+void report_kinds_json_oom(
+        struct json *json, const struct report *report, const struct load_oom *oom);
 
 /* The reasons of failed allocations (report_oom.c). */
 void report_oom_print(const struct report *report);

@@ -37,7 +37,8 @@ static void report_live_add_block(const struct report *report, enum view of,
     const struct report_group group = {.stack = block->stack,
             .anchor = path,
             .memclass = block->memclass,
-            .device = block->device};
+            .device = block->device,
+            .block = (uint32_t)(block - report->load.trace->blocks)};
     const char *name = report->view == of ? report_group_name(report, &group) : NULL;
     struct key key = name ? keytable_text(name) : (struct key){block->stack, 0, 0};
     uint32_t at;

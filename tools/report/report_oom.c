@@ -82,11 +82,6 @@ static void owners_of_record(
     owners->other_bytes = oom->why->what.other_bytes;
 }
 
-bool report_oom_is_told(const struct report *report, const struct load_oom *oom)
-{
-    return oom->at != TRACE_NEVER && oom->at >= report->load.complete_from;
-}
-
 /*
  * The largest holders on the device when an allocation failed, for a failure with a record: from
  * the events or, if these are missing, the record's largest stacks, each by itself.
@@ -250,6 +245,7 @@ static void print_one(const struct report *report, const struct load_oom *oom)
             print_ladder(&oom->why->what);
         report_waterfall_print_oom(report, oom);
         print_holders(report, oom);
+        report_kinds_print_oom(report, oom);
         report_held_print(report, FORMAT_WALK_OOM, oom->number);
     } else {
         print_size("largest free block", oom->largest_free);
@@ -364,6 +360,7 @@ static void json_reason(struct json *json, const struct report *report, const st
     json_uint(json, "attempts", what->ladder.attempts);
     report_waterfall_json_oom(json, report, oom);
     json_holders(json, report, oom);
+    report_kinds_json_oom(json, report, oom);
     report_held_json(json, report, FORMAT_WALK_OOM, oom->number, "held");
 }
 

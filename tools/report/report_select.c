@@ -16,6 +16,7 @@ static const char *const by_names[REPORT_BY_COUNT] = {
         [REPORT_BY_CLASS] = "class",
         [REPORT_BY_ANCHOR] = "anchor",
         [REPORT_BY_DEVICE] = "device",
+        [REPORT_BY_KIND] = "kind",
 };
 
 static bool has_groups(enum view view)
@@ -31,8 +32,8 @@ const char *report_by_word(enum report_by by)
 const char *report_by_noun(enum report_by by)
 {
     static const char *const nouns[REPORT_BY_COUNT] = {"stack", "stack",
-            "site", [REPORT_BY_LIBRARY] = "other", "class", [REPORT_BY_ANCHOR] = "anchor",
-            "device"};
+            "site", [REPORT_BY_LIBRARY] = "other", "class", [REPORT_BY_ANCHOR] = "anchor", "device",
+            "kind"};
 
     return nouns[by];
 }
@@ -67,10 +68,15 @@ int report_select_find(struct report *report, const struct rowpick_fields *field
     if (report->by == REPORT_BY_COUNT)
         return report_select_refuse("by", by, names);
     if (by && !has_groups(report->view)
-            && (report->by != REPORT_BY_ANCHOR || report->view != VIEW_ALL))
-        return need_view("by", "live, hwm, leaks or temporary (--by anchor: or no view)");
+            && ((report->by != REPORT_BY_ANCHOR && report->by != REPORT_BY_KIND)
+                    || report->view != VIEW_ALL))
+        return need_view(
+                "by", "live, hwm, leaks or temporary (--by anchor and --by kind: or no view)");
     if (report->by == REPORT_BY_CLASS && report->view != VIEW_LIVE && report->view != VIEW_HWM)
         return need_view("by class", "live or hwm");
+    if (report->by == REPORT_BY_KIND
+            && (report->view == VIEW_LEAKS || report->view == VIEW_TEMPORARY))
+        return need_view("by kind", "live or hwm, or no view");
     if ((sort || filter) && !fields)
         return need_view(sort ? "sort" : "filter",
                 "live, hwm, leaks, temporary, anchors, libraries, sources or patterns");
@@ -133,6 +139,8 @@ const char *report_group_name(const struct report *report, const struct report_g
         return *group->anchor ? group->anchor : "(outside of all anchors)";
     case REPORT_BY_DEVICE:
         return device_name(group->device);
+    case REPORT_BY_KIND:
+        return datakind_name(report->kinds.of[group->block]);
     case REPORT_BY_ITSELF:
     case REPORT_BY_STACK:
     case REPORT_BY_COUNT:

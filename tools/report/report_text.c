@@ -487,6 +487,8 @@ static void print_held(const struct report *report, enum view view)
         report_high_print(report);
     else if (view == VIEW_ALL || view == VIEW_HWM)
         report_live_print(report, VIEW_HWM);
+    if (view == VIEW_ALL && report->kinds.of)
+        report_kinds_print(report, VIEW_HWM);
     if (view == VIEW_ALL || view == VIEW_LIVE) {
         report_live_print(report, VIEW_LIVE);
         if (!report->from && !report->to)
@@ -516,9 +518,20 @@ static void print_screen(const struct report *report)
     report_timeline_print(report);
     print_hints_in_short(report);
     report_lines_print(report, &answer.lines);
+    report_kinds_print_short(report);
     report_views_print(report);
     answer_done(&answer);
     free(end);
+}
+
+static void print_kinds(const struct report *report)
+{
+    report_kinds_print_limits(report);
+    if (report->view != VIEW_LIVE)
+        report_kinds_print(report, VIEW_HWM);
+    if (report->view != VIEW_HWM)
+        report_kinds_print(report, VIEW_LIVE);
+    print_record_note(report);
 }
 
 void report_text_print(const struct report *report)
@@ -534,6 +547,10 @@ void report_text_print(const struct report *report)
         print_screen(report);
         figures_print_trouble(stdout, report->symbols);
         stepview_done(&inked.stated);
+        return;
+    }
+    if (report->by == REPORT_BY_KIND) {
+        print_kinds(report);
         return;
     }
     if (view == VIEW_ALL) {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "tools/base/vec.h"
-#include "tools/report/waterfall.h"
+#include "tools/load/waterfall.h"
 
 #define REPORT_WATERFALL_ON_PAGE 30u /* libraries */
 

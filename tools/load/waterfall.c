@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tools/report/waterfall.h"
+#include "tools/load/waterfall.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "tests/check.h"
 
 #include "tests/unit/tools/story.h"
-#include "tools/report/waterfall.h"
+#include "tools/load/waterfall.h"
 #include "tracker/reader/read.h"
 
 #define MB UINT64_C(0x100000)

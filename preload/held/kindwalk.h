@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kindwalk.h - a look at what a framework's objects keep in device memory, by kind and name.
+ *
+ *     modules     _parameters, their gradients, _buffers; by the dotted names of named_parameters
+ *     optimizers  parameters that are no module's, and the tensors of `state`: "exp_avg of NAME"
+ *     inputs      tensors among the arguments of a call of an outermost module
+ *
+ * Modules are looked at from *roots* on: modules that no other live module has. Roots and
+ * optimizers are found among all objects that the collector knows, which takes 10 to 30 ns for each
+ * of them; between two such searches those known are looked at again. Each gets a number; those that
+ * have ended are recognised by weak references.
+ *
+ * A name is told once for each block (capture_data). Scripted modules, whose members are in C, and
+ * sparse tensors are not looked at.
+ *
+ * Threads: those that hold the GIL of the main interpreter. Memory: meta.h.
+ */
+#ifndef KEDGE_PRELOAD_KINDWALK_H
+#define KEDGE_PRELOAD_KINDWALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pyhost_object;
+
+/*
+ * Looks at all roots and optimizers. `searches`: also for ones that are not known yet; `stranger`
+ * counts as one, unless another root has it. NULL: there is none.
+ */
+void kindwalk_look(struct pyhost_object *stranger, bool searches, bool reads_gradients);
+
+/* Whether a module has parameters, buffers or modules: else it needs no search. */
+bool kindwalk_has_members(struct pyhost_object *module);
+
+/* Records the tensors among the arguments of a call of `args[0]`, as of a vectorcall. */
+void kindwalk_inputs(
+        struct pyhost_object *const *args, uint64_t count, struct pyhost_object *names);
+
+/* The interpreter has ended. */
+void kindwalk_forget(void);
+
+#endif
