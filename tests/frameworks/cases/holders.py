@@ -73,7 +73,7 @@ def untouched(row, work):
     return wrong, "references, objects, locals and the collector are as they were"
 
 
-# What a person needs of the path to each place of torch_keepers.py: written before kedge was asked. Words in this order.
+# What a person needs of the path to each place of torch_keepers.py, in this order. The places were written before kedge was asked.
 KEEPERS = {
     "global": "TABLE", "nested dict": "CACHE masks 64", "nested list": "HISTORY 1 0", "deque": "RECENT", "set": "SEEN", "dict key": "NAMES",
     "defaultdict": "BY_KIND train", "OrderedDict": "LRU", "UserDict": "USER seen", "ChainMap": "CHAIN base", "heap of tuples": "HEAP",
