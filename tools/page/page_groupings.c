@@ -24,7 +24,7 @@ static void grouping_done(struct grouping *grouping)
     free((void *)grouping->names);
 }
 
-static struct grouping page_timeline_by_site(const struct page *page)
+static struct grouping page_groupings_by_site(const struct page *page)
 {
     const struct trace *trace = page->report->load.trace;
     struct grouping grouping = {.by = "site",
@@ -194,13 +194,15 @@ static void json_grouping(struct page *page, const struct page_leaves *leaves,
 void page_groupings_json(
         struct page *page, const struct page_leaves *leaves, const struct page_blocks *blocks)
 {
-    struct grouping groupings[] = {
-            page_timeline_by_site(page), by_module(page), by_library(page), by_class(page)};
+    static struct grouping (*const groupings[])(const struct page *page) = {
+            page_groupings_by_site, by_module, by_library, by_class};
 
     json_begin(&page->json, "groupings", '[');
     for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {
-        json_grouping(page, leaves, blocks, &groupings[i]);
-        grouping_done(&groupings[i]);
+        struct grouping grouping = groupings[i](page);
+
+        json_grouping(page, leaves, blocks, &grouping);
+        grouping_done(&grouping);
     }
     json_end(&page->json, ']');
 }
