@@ -2,17 +2,15 @@
 /*
  * answer.h - what a run's memory comes down to, in at most four sentences.
  *
- *     evaluate leak.py:41 holds 74 % of the peak: 292.50 MiB of 394.09 MiB; +97.50 MiB a step;
- *         kept by graph of curve[*][*] (36 of 42 blocks), .item() or .detach() there frees it
+ *     evaluate leak.py:41 held 74 % when memory ran out: 292.50 MiB of 394.09 MiB; +97.50 MiB a
+ *         step; kept by graph of curve[*][*] (36 of 42 blocks), .item() or .detach() there frees it
  *     out of memory: 8.12 MiB asked for by cuMemAllocAsync in step/backward (4)
- *     Cache.put cache.py:9 holds 8 % of the peak: 33.00 MiB of 394.09 MiB; +3.00 MiB a step
+ *     train leak.py:31 held 16 % when memory ran out: 64.00 MiB of 394.09 MiB
  *
- * A subject is a line of the program, or what grows below one line that nothing else goes through.
- * Where memory ran out, the largest line comes first, then the request that failed, then a smaller
- * line that grows. Else a line that grows comes before one that is larger. A line that gained less
- * than a twentieth of the peak is not told. Holders are those of the last walk at a failure, else of
- * the last one (capheld.h).
- *
+ * What grows (subject.h) comes first: to free it is the way out. Then the line that holds most, if
+ * it is not part of that; where memory ran out, the request that failed stands between them, and
+ * all figures are of that moment, else of the peak. Holders are those of the last walk at a
+ * failure, else of the last one (capheld.h), if they keep half of the subject.
  * Before all of them stands what hints saved, if they were live and lowered the peak.
  *
  * Threads: none. Memory: vec.h.

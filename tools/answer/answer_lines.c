@@ -33,16 +33,17 @@ static void sums_of_places(const struct load *load, int device, struct trace_sum
     }
 }
 
-static void sums_of_events(const struct load *load, struct model_window window,
-        const struct model_figures *figures, struct trace_sum *sums)
+/* `at`: the first event that is too late; `device`: -1 = all. */
+static void sums_of_events(const struct load *load, struct model_window window, uint32_t at,
+        int device, struct trace_sum *sums)
 {
     const struct trace *trace = load->trace;
-    uint32_t at = figures->max_at == TRACE_NEVER ? window.last : figures->max_at + 1;
 
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
 
-        if (block->born < window.first || block->born >= at || block->died < at)
+        if (block->born < window.first || block->born >= at || block->died < at
+                || (device >= 0 && block->device != device))
             continue;
         sums[block->stack].bytes += block->size;
         sums[block->stack].count++;
@@ -94,9 +95,50 @@ struct answer_lines answer_lines_find(const struct load *load, struct symbols *s
     } else if (lacks) {
         lines.peak = UINT64_MAX;
     } else {
-        sums_of_events(load, window, figures, sums);
+        sums_of_events(load, window,
+                figures->max_at == TRACE_NEVER ? window.last : figures->max_at + 1, -1, sums);
     }
     join_lines(load, symbols, sums, &lines);
+    lines.of_stack = sums;
+    return lines;
+}
+
+/* The last failed request of the window; NULL: there is none. */
+static const struct load_oom *last_failure(const struct load *load, struct model_window window)
+{
+    const struct load_oom *found = NULL;
+
+    for (size_t i = 0; i < load->oom_count; i++) {
+        const struct load_oom *oom = &load->ooms[i];
+
+        if (!window.is_named || (oom->at >= window.first && oom->at < window.last))
+            found = oom;
+    }
+    return found;
+}
+
+struct answer_lines answer_lines_at_failure(
+        const struct load *load, struct symbols *symbols, struct model_window window)
+{
+    const struct load_oom *oom = last_failure(load, window);
+    struct answer_lines lines = {.device = -1};
+    struct trace_sum *sums;
+
+    if (!oom)
+        return lines;
+    sums = vec_new(load->trace->stack_count + 1, sizeof(*sums));
+    if (load->complete_from <= window.first && oom->at != TRACE_NEVER)
+        sums_of_events(load, window, oom->at, oom->device, sums);
+    else
+        for (unsigned i = 0; i < oom->holder_count && oom->live != UINT64_MAX; i++) {
+            sums[oom->holder[i].stack].bytes += oom->holder[i].bytes;
+            sums[oom->holder[i].stack].count += oom->holder[i].count;
+        }
+    join_lines(load, symbols, sums, &lines);
+    for (size_t i = 0; i < lines.count; i++)
+        lines.peak += lines.list[i].bytes;
+    if (oom->holder_count && oom->live != UINT64_MAX)
+        lines.peak = max_of(lines.peak, oom->live);
     lines.of_stack = sums;
     return lines;
 }

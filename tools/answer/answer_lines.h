@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * answer_lines.h - who held the memory at the peak, a line of the program each.
+ * answer_lines.h - who held the memory at the peak or at a failure, a line of the program each.
  *
  * From the events; where a whole run lacks some, from the sums by place that the run kept itself.
  *
@@ -31,6 +31,14 @@ struct answer_lines {
 /* `figures` of the window. answer_lines_done frees what is returned. */
 struct answer_lines answer_lines_find(const struct load *load, struct symbols *symbols,
         struct model_window window, const struct model_figures *figures);
+
+/*
+ * What lived when memory ran out last in the window, from the events or the record of that failure
+ * (`peak`: its sum). No lines: memory did not run out, or it is not known.
+ */
+struct answer_lines answer_lines_at_failure(
+        const struct load *load, struct symbols *symbols, struct model_window window);
+
 void answer_lines_done(struct answer_lines *lines);
 
 /* Rounded; 0 if `all` is 0. */

@@ -60,7 +60,7 @@ def leaked(row, work):
     if not re.search(r"are held by graph of curve\[\*\]\[\*\]; see kedge report", done.errors):
         wrong.append("the line on stderr does not name it")
     told = harness.reports(work, "stream")[0]["summary"]
-    if not re.fullmatch(r"evaluate torch_leak\.py:41 holds \d\d % .*MiB a step; kept by graph of curve\[\*\]\[\*\] \(\d+ of \d+ blocks\), "
+    if not re.fullmatch(r"evaluate torch_leak\.py:41 held \d\d % .*MiB a step; kept by graph of curve\[\*\]\[\*\] \(\d+ of \d+ blocks\), "
                         r"\.item\(\) or \.detach\(\) there frees it", told[0]):
         wrong.append(f"the answer is another one: {told}")
     return wrong, f"{top['bytes'] / (1 << 20):.2f} MiB in {top['count']} blocks: {top['held_by'][0]}, of {walk['live_bytes'] / (1 << 20):.2f} MiB"
