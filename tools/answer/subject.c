@@ -307,10 +307,15 @@ struct subject subject_growing(const struct subject_facts *facts)
 
     if (!first || facts->lines->peak == UINT64_MAX)
         return subject;
+    struct subject line = leaking_line(facts, first);
     for (size_t i = 0; i < sizeof(leak_parts) / sizeof(*leak_parts) && !subject.title; i++)
         subject = leaking_limb(facts, first, subject_gain(&sum) / 100 * leak_parts[i]);
-    if (!subject.title)
-        subject = leaking_line(facts, first);
+    if (!subject.title || (line.title && line.growth.is.last >= subject.growth.is.last)) {
+        subject_done(&subject);
+        subject = line;
+    } else {
+        subject_done(&line);
+    }
     if (subject.title && (subject_gain(&subject.growth) < least || subject.bytes < least))
         subject_done(&subject);
     return subject;
