@@ -5,6 +5,8 @@
         page = browser.open("page.html", width=390, height=844, dark=True)
         page.value("document.title")       what the expression is, as JSON
         page.key("ArrowRight"); page.screenshot("a.png"); page.errors
+
+    python3 tests/regress/browser.py PAGE.html IMAGE.png WIDTH HEIGHT light|dark [SECTION]      a picture, from that section on
 """
 import base64
 import fcntl
@@ -14,6 +16,7 @@ import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -159,3 +162,16 @@ class Page:
             options["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
         data = self.call("Page.captureScreenshot", format="png", **options)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
+
+
+def main(path, image, width, height, theme, section=None):
+    with Browser() as started:
+        page = started.open(path, width=int(width), height=int(height), dark=theme == "dark")
+        if section:
+            page.value(f"document.getElementById({section!r}).scrollIntoView()")
+        time.sleep(0.3) # it is drawn once more where it got another size
+        page.screenshot(image)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

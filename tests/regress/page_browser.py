@@ -147,7 +147,7 @@ def pages_draw_on_a_laptop_and_a_phone():
 
 def nothing_is_wider_than_its_box():
     with chromium() as started:
-        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked"):
+        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked", "killed", "lost", "held-ring"):
             for size in (LAPTOP, PHONE):
                 page = started.open(written(form), **size)
                 same(f"{form}, {size['width']} wide: boxes", page.value(BOXES), [])

@@ -29,8 +29,8 @@ function holdersOf(data, site) {
 
 function holderText(row) {
     const isTensor = row.kind !== "no tensor";
-    const what = (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + " of this call site, " + (row.moment === "end" ? "at the end" : "when memory ran out");
-    return [isTensor ? "held by " : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "", element("span", {class: "muted"}, " (" + what + ")")];
+    return [isTensor ? "held by " : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "",
+        element("span", {class: "muted"}, " (" + (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + (row.moment === "end" ? " at the end)" : ")"))];
 }
 
 function tipOf(run, grouping, part, leaf) {

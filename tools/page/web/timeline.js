@@ -8,6 +8,7 @@ const LANES = 3; /* of anchors */
 const LANE = 13;
 const GROUPINGS = {site: "call site", module: "module", library: "library", class: "class of memory"};
 const LEAST_LEAVES = 4; /* to be seen */
+const LONGEST_REST = 1 / 3; /* of a run in which nothing happens: then its events stand one beside the other at first */
 
 class Timeline {
     /* Of several timelines on a page each has an `id`, and the same `most` bytes for its height; the last one tells the keys. */
@@ -18,7 +19,7 @@ class Timeline {
         this.telling = telling;
         this.line = run.line;
         this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
-        this.isTime = true;
+        this.isTime = this.restsLittle();
         this.grouping = run.groupings[0];
         this.listeners = [];
         this.chosen = null; /* positions */
@@ -32,6 +33,12 @@ class Timeline {
         new ResizeObserver(() => this.draw()).observe(this.box);
         document.getElementById("theme").addEventListener("change", () => this.draw());
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    }
+
+    restsLittle() {
+        const {position, leaves} = this.run;
+        const longest = position.reduce((most, begin, leaf) => Math.max(most, leaf > 0 ? begin - position[leaf - 1] : 0), 0);
+        return longest <= LONGEST_REST * (position[leaves] - position[0]);
     }
 
     /* ---- coordinates: positions, or leaves one beside the other ---- */
@@ -96,7 +103,7 @@ class Timeline {
     axisChoice() {
         if (this.line.axis !== "time")
             return [];
-        return [choices("Axis", ["by time", "by event"], 0, at => {
+        return [choices("Axis", ["by time", "by event"], this.isTime ? 0 : 1, at => {
             const ends = [this.leafOf(this.from), this.leafOf(this.to)];
             this.isTime = at === 0;
             this.show(this.coordinate(ends[0]), this.coordinate(Math.min(this.run.leaves, ends[1] + 1)));
@@ -436,12 +443,19 @@ class Timeline {
                 drawing("text", {class: "tick", x: this.left - 6, y: this.y(tick) + 4, "text-anchor": "end"}, shortBytes(tick)));
         for (const tick of roundTicks(this.from, this.to, this.wide < 480 ? 3 : 6)) {
             const x = this.x(tick);
-            const isTime = this.isTime && this.line.axis === "time";
             if (x < this.left + this.wide - 30)
                 parts.push(drawing("line", {class: "grid", x1: x, x2: x, y1: this.top + this.high, y2: this.top + this.high + 4}),
-                    drawing("text", {class: "tick", x, y: this.top + this.high + 17, "text-anchor": "middle"}, isTime ? shortTime(tick, this.to - this.from) : count(tick)));
+                    drawing("text", {class: "tick", x, y: this.top + this.high + 17, "text-anchor": "middle"}, this.tickText(tick)));
         }
         return parts;
+    }
+
+    /* The time of a tick, also where events stand one beside the other. */
+    tickText(tick) {
+        if (this.line.axis !== "time")
+            return count(tick);
+        const [from, to, at] = this.isTime ? [this.from, this.to, tick] : [this.from, this.to, tick].map(coordinate => this.run.position[Math.min(this.run.leaves, Math.round(coordinate))]);
+        return shortTime(at, to - from);
     }
 
     mark(position, kind, text, row) {
