@@ -243,6 +243,33 @@ def a_page_of_two_runs_has_what_diff_says():
     check("not with --json" in tool("diff", capture("good"), capture("bad"), "--html", "other.html", "--json", rc=2), "no word about --json")
 
 
+def job():
+    """A folder with captures of four ranks, of which one is bad."""
+    folder = pathlib.Path("job")
+    if not folder.exists():
+        folder.mkdir()
+        for rank, form in enumerate(("good", "good", "bad", "killed")):
+            run(BUILD / "tests" / "unit" / "capture_maker", form, folder / f"r{rank}.kcap", str(rank), rc=None)
+    return folder
+
+
+def a_page_of_ranks_has_what_ranks_says():
+    tool("ranks", job(), "--html", "ranks.html")
+    text = pathlib.Path("ranks.html").read_text(encoding="utf-8")
+    page, report = data_of(text), tool_json("ranks", job())
+    same("faults", Reader(text).faults, [])
+    Comparison("ranks", {"ranks": page["ranks"]["ranks"], "frames": page["frames"]}, report | {"complete": True, "frames": page["frames"]})
+    for mine, theirs in zip(page["ranks"]["jobs"], report["jobs"]):
+        same("summary", mine["summary"], theirs["summary"])
+        same("sites", [(site["title"], site["more_bytes"]) for site in mine["sites"]], [(site["title"], site["more_bytes"]) for site in theirs["sites"]])
+        check(all(page["frames"][at][:1] == [frame["function"]] for site, other in zip(mine["sites"], theirs["sites"]) for at, frame in zip(site["stack"], other["stack"])), "other stacks")
+        same("the first timeline", page["runs"][0]["capture"], theirs["worst"])
+    same("timelines", len(page["runs"]), 4)
+    for run_ in page["runs"]:
+        same(run_["capture"], max(Timeline(run_["timeline"]).live), next(row["peak_live_bytes"] for row in report["ranks"] if row["capture"] == run_["capture"]))
+    check("not with --json" in tool("ranks", job(), "--html", "other.html", "--json", rc=2), "no word about --json")
+
+
 def steps_are_detected_where_none_are_stated():
     for form, options, detected in (("unsaid", (), True), ("bad", (), False), ("bad", ("--steps", "detected"), True), ("unsaid", ("--steps", "stated"), False), ("evict", (), False)):
         name = " ".join((form, *options))
@@ -395,5 +422,5 @@ def it_is_written_as_outputs_are():
 
 if __name__ == "__main__":
     main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_peak_is_at_one_place, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
-         eviction_is_that_of_the_report, holders_are_those_of_the_report, a_page_of_two_runs_has_what_diff_says, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
+         eviction_is_that_of_the_report, holders_are_those_of_the_report, a_page_of_two_runs_has_what_diff_says, a_page_of_ranks_has_what_ranks_says, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, columns_are_those_that_scripts_show, it_is_written_as_outputs_are)

@@ -8,7 +8,7 @@ import pathlib
 import re
 
 import browser
-from page import capture, data_of, waterfalls_of
+from page import capture, data_of, job, waterfalls_of
 from pagedata import Timeline, unpack
 from regresskit import check, human, main, same, skip, tool
 
@@ -373,6 +373,23 @@ def two_runs_are_one_above_the_other():
         check(page.value("document.querySelectorAll('#hits button').length") > 0, "the search finds nothing")
 
 
+def ranks_are_side_by_side():
+    with chromium() as started:
+        tool("ranks", job(), "--html", "ranks.html")
+        data = data_of(pathlib.Path("ranks.html").read_text(encoding="utf-8"))
+        for size in (LAPTOP, PHONE):
+            page = started.open("ranks.html", **size)
+            page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
+            same(f"{size['width']} wide: boxes", page.value(BOXES), [])
+            same("the answer", page.value("document.querySelector('#answer h1').innerText"), data["ranks"]["jobs"][0]["summary"])
+            tops = page.value("[...document.querySelectorAll('.chart')].map(chart => Math.round(chart.getBoundingClientRect().top))")
+            same("timelines", len(tops), len(data["runs"]))
+            same(f"{size['width']} wide: side by side", tops[0] == tops[1], size is LAPTOP)
+            same("peaks", page.value(cells("ranks", 0, 1)), [human(row["peak_live_bytes"]) for row in sorted(data["ranks"]["ranks"], key=lambda row: -row["peak_live_bytes"])])
+            same("errors", page.errors, [])
+            page.close()
+
+
 def controls_work_by_keyboard_and_mouse():
     with chromium() as started:
         page = started.open(written("bad"))
@@ -530,4 +547,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

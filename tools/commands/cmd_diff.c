@@ -300,34 +300,41 @@ static void diff_print_json(struct diff *diff)
 
 /* ---- the page ---- */
 
-/* A report of one of the runs, whose load, symbols and window are known; sources_done frees it. */
-static struct report cmd_diff_report_of(const struct diff *diff, const struct load *load,
-        struct symbols *symbols, struct model_window window)
+/* Good, then bad: their load, symbols and window are known. */
+static int diff_open_run(void *context, size_t at, struct report *ret)
 {
-    struct report report = {.from = diff->fields->from,
-            .to = diff->fields->to,
-            .path = load->path,
-            .top = diff->top,
-            .load = *load,
-            .symbols = symbols,
-            .window = window};
+    struct diff *diff = context;
 
-    figures_of(load, window, &report.figures, &report.partial);
-    sources_figure(load, window, symbols, &report.sources);
-    return report;
+    *ret = (struct report){.from = diff->fields->from,
+            .to = diff->fields->to,
+            .path = at == 0 ? diff->good.path : diff->bad.path,
+            .top = diff->top,
+            .load = at == 0 ? diff->good : diff->bad,
+            .symbols = at == 0 ? diff->good_symbols : diff->symbols,
+            .window = at == 0 ? diff->good_side.window : diff->bad_side.window};
+    figures_of(&ret->load, ret->window, &ret->figures, &ret->partial);
+    sources_figure(&ret->load, ret->window, ret->symbols, &ret->sources);
+    return CMD_DONE;
+}
+
+static void diff_close_run(void *context, struct report *report)
+{
+    (void)context;
+    sources_done(&report->sources);
 }
 
 static int diff_write_page(struct diff *diff)
 {
     const char *path = diff->fields->html;
-    struct report good =
-            cmd_diff_report_of(diff, &diff->good, diff->good_symbols, diff->good_side.window);
-    struct report bad = cmd_diff_report_of(diff, &diff->bad, diff->symbols, diff->bad_side.window);
-    const struct page_diff page = {&good, &bad, diff_json_keys, diff};
-    int r = page_write_diff(&page, path);
+    const struct page_runs runs = {.who = "kedge diff",
+            .key = "diff",
+            .count = 2,
+            .context = diff,
+            .keys = diff_json_keys,
+            .open = diff_open_run,
+            .close = diff_close_run};
+    int r = page_write_runs(&runs, path);
 
-    sources_done(&good.sources);
-    sources_done(&bad.sources);
     if (r == CMD_DONE && strcmp(path, "-") != 0)
         render_print(stdout, "written to %s\n", path);
     return r;

@@ -7,10 +7,13 @@
 
 #include "tools/base/render.h"
 #include "tools/load/captures.h"
+#include "tools/page/page.h"
 #include "tools/ranks/ranksprint.h"
 
+#define RUNS_ON_PAGE 8 /* whose timelines a page has */
+
 struct fields {
-    const char *by;
+    const char *by, *html;
     uint64_t top;
     bool json;
 };
@@ -18,6 +21,8 @@ struct fields {
 static const struct args_option options[] = {
         {"by", "anchor", "each anchor's figures over the ranks, in a table", CMD_TEXT(by)},
         {"top", "N", "how many call sites or anchors to list (default 10)", CMD_UINT(top)},
+        {"html", "FILE", "write the comparison as one HTML page to FILE (- = standard output)",
+                CMD_OUTPUT(html)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
 };
 
@@ -120,8 +125,86 @@ static struct rankjob *list_jobs(const struct ranks *ranks, size_t *ret_count)
     return jobs;
 }
 
-static void cmd_ranks_compare_and_print(struct ranks *ranks, const struct fields *fields)
+/* ---- the page ---- */
+
+struct ranks_page {
+    const struct ranksprint *print;
+    const struct ranksum *runs[RUNS_ON_PAGE];
+    size_t count;
+};
+
+static void ranks_page_add(struct ranks_page *page, const struct ranksum *sum)
 {
+    for (size_t i = 0; i < page->count; i++)
+        if (page->runs[i] == sum)
+            return;
+    if (sum && sum->is_complete && page->count < RUNS_ON_PAGE)
+        page->runs[page->count++] = sum;
+}
+
+/* The worst and the median rank of each job, then the others in their order. */
+static void ranks_page_choose(struct ranks_page *page)
+{
+    for (size_t i = 0; i < page->print->job_count; i++) {
+        ranks_page_add(page, page->print->jobs[i].worst);
+        ranks_page_add(page, page->print->jobs[i].peak.middle);
+    }
+    for (size_t i = 0; i < page->print->job_count; i++)
+        for (size_t k = 0; k < page->print->jobs[i].count; k++)
+            ranks_page_add(page, &page->print->jobs[i].sums[k]);
+}
+
+static void ranks_page_keys(void *context, struct json *json)
+{
+    const struct ranks_page *page = context;
+
+    ranksprint_json_keys(json, page->print);
+}
+
+static int ranks_page_open(void *context, size_t at, struct report *ret)
+{
+    const struct ranks_page *page = context;
+
+    *ret = (struct report){.path = page->runs[at]->path, .top = page->print->top};
+    int r = load_open(ret->path, &ret->load);
+    if (r != CMD_DONE)
+        return r;
+    ret->window = model_whole(ret->load.trace);
+    ret->symbols = symbols_new(ret->load.trace);
+    figures_of(&ret->load, ret->window, &ret->figures, &ret->partial);
+    sources_figure(&ret->load, ret->window, ret->symbols, &ret->sources);
+    return CMD_DONE;
+}
+
+static void ranks_page_close(void *context, struct report *report)
+{
+    (void)context;
+    sources_done(&report->sources);
+    symbols_free(report->symbols);
+    load_close(&report->load);
+}
+
+static int ranks_write_page(const struct ranksprint *print, const char *path)
+{
+    struct ranks_page page = {.print = print};
+
+    ranks_page_choose(&page);
+    const struct page_runs runs = {.who = "kedge ranks",
+            .key = "ranks",
+            .count = page.count,
+            .context = &page,
+            .keys = ranks_page_keys,
+            .open = ranks_page_open,
+            .close = ranks_page_close};
+    int r = page_write_runs(&runs, path);
+    if (r == CMD_DONE && strcmp(path, "-") != 0)
+        render_print(stdout, "written to %s\n", path);
+    return r;
+}
+
+static int cmd_ranks_compare_and_print(struct ranks *ranks, const struct fields *fields)
+{
+    int r = CMD_DONE;
     struct ranksprint print = {.book = &ranks->book,
             .by_anchor = fields->by != NULL,
             .top = fields->top ? fields->top : 10};
@@ -130,7 +213,9 @@ static void cmd_ranks_compare_and_print(struct ranks *ranks, const struct fields
     struct rankjob *jobs = list_jobs(ranks, &print.job_count);
     print.jobs = jobs;
     print.symbols = symbols_new(ranks->book.sites.trace);
-    if (fields->json)
+    if (fields->html)
+        r = ranks_write_page(&print, fields->html);
+    else if (fields->json)
         ranksprint_json(&print);
     else
         ranksprint_text(&print);
@@ -138,6 +223,7 @@ static void cmd_ranks_compare_and_print(struct ranks *ranks, const struct fields
     for (size_t i = 0; i < print.job_count; i++)
         rankjob_done(&jobs[i]);
     free(jobs);
+    return r;
 }
 
 static void free_ranks(struct ranks *ranks)
@@ -161,10 +247,14 @@ static int ranks_command(const void *parsed, char **words)
         (void)fprintf(stderr, "kedge ranks: --by %s: only --by anchor exists\n", fields->by);
         r = CMD_BAD;
     }
+    if (fields->html && fields->json) {
+        (void)fputs("kedge ranks: --html has everything on one page: not with --json\n", stderr);
+        r = CMD_BAD;
+    }
     for (size_t i = 0; words[i] && r == CMD_DONE; i++)
         r = cmd_ranks_add_word(&ranks, words[i]);
     if (r == CMD_DONE && ranks.count)
-        cmd_ranks_compare_and_print(&ranks, fields);
+        r = cmd_ranks_compare_and_print(&ranks, fields);
     if (r == CMD_DONE && ranks.unread_count)
         r = CMD_BAD;
     free_ranks(&ranks);
@@ -177,6 +267,7 @@ const struct cmd cmd_ranks = {
         .summary =
                 "Which rank of a job stands out, and by what; the peaks of all ranks in one table.",
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_PRIVATE,
         .pages = true,
         .words_min = 1,
         .words_max = -1,

@@ -27,6 +27,26 @@ uint32_t frames_number(struct frames *frames, const struct symbols_line *line)
     return at;
 }
 
+static const char *frames_copy(struct frames *frames, const char *text)
+{
+    return text ? vec_add_text(&frames->texts, vec_text(text)) : NULL;
+}
+
+void frames_keep(struct frames *frames)
+{
+    for (size_t i = frames->kept_count; i < frames->count; i++) {
+        struct symbols_line *line = vec_new(1, sizeof(*line));
+
+        *line = *frames->list[i];
+        line->function = frames_copy(frames, line->function);
+        line->file = frames_copy(frames, line->file);
+        line->module = frames_copy(frames, line->module);
+        /* NOLINTNEXTLINE(bugprone-sizeof-expression): the list is one of pointers */
+        VEC_PUSH(frames->kept, frames->kept_count, frames->kept_room) = line;
+        frames->list[i] = line;
+    }
+}
+
 void frames_json_number(struct json *json, const struct symbols_line *line)
 {
     if (!json->skipped) /* the table has only the frames that the page shows */
@@ -62,6 +82,10 @@ void frames_json(struct json *json, const struct frames *frames)
 
 void frames_done(struct frames *frames)
 {
+    for (size_t i = 0; i < frames->kept_count; i++)
+        free(frames->kept[i]);
+    free(frames->kept);
+    vec_free_texts(&frames->texts);
     keytable_done(&frames->index);
     free(frames->list);
 }

@@ -10,16 +10,23 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/render.h"
+#include "tools/base/vec.h"
 #include "tools/symbols/symbols.h"
 
 struct frames {
     struct keytable index;
-    const struct symbols_line **list; /* owned by the symbols object, which outlives the table */
+    const struct symbols_line **list; /* owned by the symbols object, but for the first ones: */
     size_t count, room;
+    struct symbols_line **kept;
+    size_t kept_count, kept_room;
+    struct vec_texts texts; /* of those */
 };
 
 /* The number of a line of a stack: equal lines are one frame. */
 uint32_t frames_number(struct frames *frames, const struct symbols_line *line);
+
+/* Copies all lines, so that their symbols object may go. */
+void frames_keep(struct frames *frames);
 
 /* Adds the line's frame number to the open list. */
 void frames_json_number(struct json *json, const struct symbols_line *line);

@@ -132,7 +132,7 @@ static void page_json(struct page *page)
     json_end(json, '}');
 }
 
-/* ---- the page of two runs ---- */
+/* ---- the page of several runs ---- */
 
 /* What the page of a comparison shows of one run: no flame graph, no map. */
 static void page_json_run(struct page *page)
@@ -202,24 +202,35 @@ static void page_print_run(struct json *json, struct frames *frames, const struc
     *json = page.json;
 }
 
-static void page_print_diff(FILE *out, const struct page_diff *diff)
+static int page_print_runs(FILE *out, const struct page_runs *runs)
 {
     struct json json = json_open_line(out);
     struct frames frames = {0};
     const struct json_page form = {PAGE_TEXT, columns, &frames};
+    int r = 0;
 
     json.page = &form;
     json_text(&json, "kedge", KEDGE_VERSION);
-    json_begin(&json, "diff", '{');
-    diff->keys(diff->context, &json);
+    json_begin(&json, runs->key, '{');
+    runs->keys(runs->context, &json);
     json_end(&json, '}');
+    frames_keep(&frames);
     json_begin(&json, "runs", '[');
-    page_print_run(&json, &frames, diff->good);
-    page_print_run(&json, &frames, diff->bad);
+    for (size_t i = 0; i < runs->count && r == 0; i++) {
+        struct report report;
+
+        r = runs->open(runs->context, i, &report);
+        if (r != 0)
+            break;
+        page_print_run(&json, &frames, &report);
+        frames_keep(&frames);
+        runs->close(runs->context, &report);
+    }
     json_end(&json, ']');
     frames_json(&json, &frames);
     json_end(&json, '}');
     frames_done(&frames);
+    return r;
 }
 
 /* What is written between head and tail. */
@@ -259,11 +270,15 @@ int page_write(const struct report *report, const char *path)
     return page_out_end(&out, "kedge report", path);
 }
 
-int page_write_diff(const struct page_diff *diff, const char *path)
+int page_write_runs(const struct page_runs *runs, const char *path)
 {
     struct page_out out;
 
     page_out_begin(&out);
-    page_print_diff(out.file, diff);
-    return page_out_end(&out, "kedge diff", path);
+    int r = page_print_runs(out.file, runs);
+    if (r == 0)
+        return page_out_end(&out, runs->who, path);
+    (void)fclose(out.file);
+    free(out.text);
+    return r;
 }

@@ -34,14 +34,18 @@
  */
 int page_write(const struct report *report, const char *path);
 
-/* Two runs beside each other: `kedge diff GOOD BAD --html FILE`. */
-struct page_diff {
-    const struct report *good, *bad;
-    /* adds the keys of `kedge diff --json` to the open object */
-    void (*keys)(void *context, struct json *json);
+/* Several runs on one page: kedge diff and kedge ranks. One of them is open at a time. */
+struct page_runs {
+    const char *who, *key; /* "kedge diff", "diff": the object that `keys` fills */
+    size_t count;
     void *context;
+    void (*keys)(void *context, struct json *json);
+    /* a report with its figures and sources; `close` frees what `open` made of it */
+    int (*open)(void *context, size_t at, struct report *ret);
+    void (*close)(void *context, struct report *report);
 };
 
-int page_write_diff(const struct page_diff *diff, const char *path);
+/* The same: 0, or exit code 2 after one line on stderr, also of a run that cannot be opened. */
+int page_write_runs(const struct page_runs *runs, const char *path);
 
 #endif

@@ -12,6 +12,9 @@
 #define ROWS_ALL      32 /* a job with more captures shows only the highest peaks */
 #define NAMES_SHOWN   10
 #define TITLES_BESIDE 20 /* call sites that are no rows */
+/* Limits for a page. */
+#define RANKS_ON_PAGE 1000
+#define JOBS_ON_PAGE  10
 
 /* ---- one sentence --------------------------------------------------------------------------- */
 
@@ -519,8 +522,9 @@ static void ranksprint_json_sites(struct json *json, const struct ranksprint *pr
 static void json_anchors(
         struct json *json, const struct ranksprint *print, const struct rankjob *job)
 {
-    json_begin(json, "anchors", '[');
-    for (size_t i = 0; i < job->anchor_count; i++) {
+    size_t shown = json_begin_rows(json, "anchors", job->anchor_count, 0);
+
+    for (size_t i = 0; i < shown; i++) {
         const struct rankjob_anchor *anchor = &job->anchors[i];
         json_begin(json, NULL, '{');
         json_text(json, "name", print->book->paths.at[anchor->path]);
@@ -599,19 +603,34 @@ static void json_job(struct json *json, const struct ranksprint *print, const st
     free(folder);
 }
 
+static size_t captures_of(const struct ranksprint *print)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < print->job_count; i++)
+        count += print->jobs[i].count;
+    return count;
+}
+
+void ranksprint_json_keys(struct json *json, const struct ranksprint *print)
+{
+    size_t left = json_begin_rows(json, "ranks", captures_of(print), RANKS_ON_PAGE);
+
+    for (size_t i = 0; i < print->job_count; i++)
+        for (size_t k = 0; k < print->jobs[i].count && left > 0; k++, left--)
+            json_capture(json, &print->jobs[i].sums[k]);
+    json_end(json, ']');
+    size_t shown = json_begin_rows(json, "jobs", print->job_count, JOBS_ON_PAGE);
+    for (size_t i = 0; i < shown; i++)
+        json_job(json, print, &print->jobs[i]);
+    json_end(json, ']');
+    figures_json_trouble(json, print->symbols);
+}
+
 void ranksprint_json(const struct ranksprint *print)
 {
     struct json json = json_open(stdout);
 
-    json_begin(&json, "ranks", '[');
-    for (size_t i = 0; i < print->job_count; i++)
-        for (size_t k = 0; k < print->jobs[i].count; k++)
-            json_capture(&json, &print->jobs[i].sums[k]);
-    json_end(&json, ']');
-    json_begin(&json, "jobs", '[');
-    for (size_t i = 0; i < print->job_count; i++)
-        json_job(&json, print, &print->jobs[i]);
-    json_end(&json, ']');
-    figures_json_trouble(&json, print->symbols);
+    ranksprint_json_keys(&json, print);
     json_end(&json, '}');
 }

@@ -7,6 +7,7 @@
 #ifndef KEDGE_TOOLS_RANKSPRINT_H
 #define KEDGE_TOOLS_RANKSPRINT_H
 
+#include "tools/base/render.h"
 #include "tools/ranks/rankjob.h"
 #include "tools/symbols/symbols.h"
 
@@ -21,5 +22,8 @@ struct ranksprint {
 
 void ranksprint_text(const struct ranksprint *print);
 void ranksprint_json(const struct ranksprint *print);
+
+/* The keys of that answer, into the open object; a page has no anchors. */
+void ranksprint_json_keys(struct json *json, const struct ranksprint *print);
 
 #endif

@@ -7,18 +7,6 @@ const CAUSES = {kept: ["kept until the end, not in good", "kept until the end in
     larger: ["as many blocks, larger ones", "as many blocks, smaller ones"], more: ["more allocations than in good", "fewer allocations than in good"],
     lone: ["allocated in one run only", "allocated in one run only"], order: ["another order", "another order"]};
 
-/* The data of one run, as the scripts of a report's page know them. */
-function runData(data, at) {
-    return {...data.runs[at], frames: data.frames, flame: []};
-}
-
-function newSection(id, title) {
-    const made = element("section", {id, class: "panel", "aria-labelledby": id + "-title"}, element("h2", {id: id + "-title"}, title));
-    document.querySelector("main").append(made);
-    document.querySelector("nav").append(element("a", {href: "#" + id}, title));
-    return made;
-}
-
 function peakText(figures) {
     return (figures.live_is_exact ? "" : "at least ") + bytes(figures.peak_live_bytes);
 }
@@ -66,21 +54,6 @@ function drawCauses(data, parent) {
         parent.append(element("p", {class: "note"}, signedBytes(difference.not_explained_bytes) + " is not explained." + (difference.missing ? " Events are missing: " + difference.missing + "." : "")));
 }
 
-function drawTimelines(data) {
-    const parent = document.getElementById("timeline");
-    const most = Math.max(...data.runs.map(run => Math.max(run.peak_live_bytes || 0, run.peak_reserved_bytes || 0)));
-    const [good, bad] = data.runs.map((run, at) => (run.timeline.leaves.count ? new Run(runData(data, at)) : null));
-    if (good && bad)
-        good.groupings.forEach((grouping, at) => grouping.takeColours(bad.groupings[at]));
-    for (const [at, run] of [good, bad].entries()) {
-        parent.append(element("h3", null, SIDES[at] + ": ", element("bdi", null, baseName(data.runs[at].capture))));
-        if (run)
-            new Timeline(run, parent, {id: SIDES[at], most, telling: at === 1});
-        else
-            parent.append(element("p", null, "This capture has no events, so how memory changed over the run is not known."));
-    }
-}
-
 /* What each call site held at the peaks of both runs, by its title. */
 function drawPeaks(data) {
     const rows = new Map();
@@ -125,15 +98,14 @@ function drawLate(data) {
 function drawDiff(data) {
     const {diff} = data;
     document.title = "kedge: " + baseName(diff.good) + " and " + baseName(diff.bad);
-    for (const link of [...document.querySelectorAll("nav a")].filter(one => !["#answer", "#timeline"].includes(one.hash)))
-        dropSection(link.hash.slice(1));
+    keepSections(["#answer", "#timeline"]);
     document.getElementById("timeline-title").textContent = "Memory over both runs";
     const answer = document.getElementById("answer");
     for (const [at, run] of data.runs.entries())
         answer.append(element("p", {class: "command"}, element("code", null, SIDES[at] + ": " + commandOf(run.program)), " ", element("span", {class: "muted"}, run.program.ended)));
     answer.append(...diffHead(diff));
     drawCauses(data, answer);
-    drawTimelines(data);
+    drawSeveral(data, data.runs.map((run, at) => SIDES[at] + ": " + baseName(run.capture)), false);
     drawPeaks(data);
     drawLate(data);
     new Search({frames: data.frames, flame: [], notes: []}, null);

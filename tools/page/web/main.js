@@ -36,6 +36,8 @@ function drawAll() {
         throw new Error("data of schema " + data.schema);
     if (data.diff)
         drawDiff(data);
+    else if (data.ranks)
+        drawRanks(data);
     else
         drawReport(data);
 }
