@@ -230,6 +230,7 @@ def the_timeline_zooms_pans_and_has_a_cursor():
         same("the page does not scroll meanwhile", page.value("scrollY"), scrolled)
         for kind, to in (("mousePressed", wide / 2), ("mouseMoved", wide / 2 + 60), ("mouseMoved", wide / 2 + 120), ("mouseReleased", wide / 2 + 120)):
             page.mouse(kind, x + to, y + high / 2, button="left", buttons=0 if kind == "mouseReleased" else 1, clickCount=1)
+        page.wait(f"!document.querySelector('#moment .lede').innerText.includes({' to '.join(zoomed)!r})")
         check(seen(page) not in (zoomed, whole), "dragging does not pan")
         page.key("d")
         page.key("Escape")

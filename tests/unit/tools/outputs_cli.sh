@@ -14,7 +14,7 @@ has_sqlite=true
 "$kedge" export bad.kcap --to sqlite -o tried.db >out 2>tried || has_sqlite=false
 
 # All commands that write a file, as `write COMMAND FILE`; the exit code is the first word of expect.
-commands="export report check bundle suggest suggest-cap import"
+commands="export report diff ranks check bundle suggest suggest-cap import"
 formats="folded pprof perfetto memory_viz csv"
 ! $has_sqlite || formats+=" sqlite"
 write() { # want, command, file, more options
@@ -23,6 +23,8 @@ write() { # want, command, file, more options
     case $command in
     export) set -- export bad.kcap --to folded -o "$file" "$@" ;;
     report) set -- report bad.kcap --html "$file" "$@" ;;
+    diff) set -- diff bad.kcap bad.kcap --html "$file" "$@" ;;
+    ranks) set -- ranks bad.kcap --html "$file" "$@" ;;
     check) set -- check bad.kcap 'leaks>0' --junit "$file" "$@" ;;
     bundle) set -- bundle bad.kcap -o "$file" "$@" ;;
     suggest) set -- suggest --good good.kcap --bad bad.kcap -o "$file" "$@" ;;
@@ -44,7 +46,7 @@ input)
     cp bad.kcap before
     ln bad.kcap hard.kcap
     ln -s bad.kcap soft.kcap
-    for command in export report check bundle suggest suggest-cap; do
+    for command in export report diff ranks check bundle suggest suggest-cap; do
         for name in bad.kcap ./bad.kcap hard.kcap soft.kcap "$PWD/bad.kcap"; do
             write 2 $command "$name"
             said " $name is "
@@ -74,7 +76,7 @@ captures)
     ln -s good.kcap soft.kcap
     for name in good.kcap damaged.kcap soft.kcap; do
         cp $name before
-        for command in export report check bundle $formats; do
+        for command in export report diff ranks check bundle $formats; do
             for force in "" --force; do
                 write 2 $command $name $force
                 said " $name is a capture, whose place nothing else takes; name another file"
@@ -115,7 +117,7 @@ with sqlite3.connect("others/db") as db: db.execute("CREATE TABLE mine (id INTEG
     for path in others/*; do
         cp "$path" before
         ln -sf "$path" link
-        for command in export report check bundle import; do
+        for command in export report diff ranks check bundle import; do
             write 2 $command link
             said " link is there already, and does not begin as a file that kedge wrote; --force replaces it"
         done
@@ -123,7 +125,7 @@ with sqlite3.connect("others/db") as db: db.execute("CREATE TABLE mine (id INTEG
         said "kedge suggest: $path is there already; --force replaces it"
         same "$path" before
     done
-    for command in export report check bundle suggest import; do
+    for command in export report diff ranks check bundle suggest import; do
         cp rows.csv mine && chmod 640 mine && ln -sf mine link
         write 0 $command link --force
         [ -L link ] && [ "$(stat -c %a mine)" = 640 ] || fail "$command: another file, or mode"
@@ -144,7 +146,7 @@ again)
         write 0 $format again
         cmp again wrote || [ $format = sqlite ] || fail "$format: another file the second time"
     done
-    for command in report check export report; do write 0 $command again; done
+    for command in report diff ranks check export report; do write 0 $command again; done
     : >empty && write 0 suggest empty
     write 0 bundle b
     cp b before
@@ -164,7 +166,7 @@ options)
     for command in run report diff suggest verify check ranks whatif bundle export import env top hints; do
         expect 0 "$kedge" $command --help
         case $command in
-        report | suggest | verify | check | bundle | export | import)
+        report | diff | ranks | suggest | verify | check | bundle | export | import)
             has out "  --force "
             has out "never a capture"
             ;;

@@ -167,12 +167,12 @@ class Timeline {
         event.preventDefault();
         if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
             const by = event.deltaX / this.wide * (this.to - this.from);
-            this.show(this.from + by, this.to + by);
+            this.showSoon(this.from + by, this.to + by);
             return;
         }
         const around = this.coordinateAt(event);
         const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY * 0.002)));
-        this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
+        this.showSoon(around - (around - this.from) * factor, around + (this.to - around) * factor);
     }
 
     down(event) {
@@ -200,7 +200,7 @@ class Timeline {
             return;
         }
         const by = (drag.x - event.clientX) / this.wide * (drag.to - drag.from);
-        this.show(drag.from + by, drag.to + by);
+        this.showSoon(drag.from + by, drag.to + by);
     }
 
     up(event) {
@@ -307,13 +307,29 @@ class Timeline {
         this.show(around - (around - this.from) * factor, around + (this.to - around) * factor);
     }
 
-    show(from, to) {
+    /* A wheel and a pointer tell more often than there are frames; each goes on where the last one ended. */
+    showSoon(from, to) {
+        const isAsked = this.wanted !== undefined;
+        this.wanted = this.limited(from, to);
+        [this.from, this.to] = this.wanted;
+        if (!isAsked)
+            requestAnimationFrame(() => {
+                this.wanted = undefined;
+                this.show(this.from, this.to);
+            });
+    }
+
+    /* Within the run, and not too small. */
+    limited(from, to) {
         const [first, last] = this.whole();
         const least = this.isTime ? Math.max(1, (last - first) / 1e7) : Math.min(LEAST_LEAVES, last);
         const width = Math.max(least, Math.min(to - from, last - first));
-        const middle = (from + to) / 2;
-        this.from = Math.max(first, Math.min(middle - width / 2, last - width));
-        this.to = Math.min(last, this.from + width);
+        const begin = Math.max(first, Math.min((from + to) / 2 - width / 2, last - width));
+        return [begin, Math.min(last, begin + width)];
+    }
+
+    show(from, to) {
+        [this.from, this.to] = this.limited(from, to);
         this.draw();
         this.tellRange();
     }
