@@ -301,6 +301,9 @@ def a_range_has_its_own_table():
                     same(f"{form}: {step}, as the report says", total, human(row["peak_live_bytes"]))
                 check(len(rows) > 0, f"{form}: no rows for {step}")
                 check(f"allocated {human(row['allocated_bytes'])} in" in page.value("document.querySelector('#moment .lede').innerText"), f"{form}: what {step} allocated is not told")
+            number = int(page.value("(button => { button.click(); return button.innerText; })(document.querySelector('#anchors button.link'))"))
+            check(page.value("document.getElementById('moment-title').innerText").endswith(f" {number}"), f"{form}: the button of step {number} does not show it")
+            same(f"{form}: the timeline has the focus", page.value(f"document.activeElement === {CHART}"), True)
             page.key("0")
             x, y, wide, high = page.value("(box => [box.x, box.y, box.width, box.height])(document.querySelector('.chart canvas').getBoundingClientRect())")
             for kind, to in (("mousePressed", wide * 0.2), ("mouseMoved", wide * 0.3), ("mouseMoved", wide * 0.5), ("mouseReleased", wide * 0.5)):

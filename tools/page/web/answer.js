@@ -137,6 +137,7 @@ function growth(data) {
     const [first, ...others] = data.steps.growers;
     return element("p", {class: "lede"}, "Memory grows from ", element("bdi", null, first.round), " to ", element("bdi", null, first.round), ": ", way(titleOf(first)), " held "
         + bytes(first.first_bytes) + " after the first and " + bytes(first.last_bytes) + " after the last one"
+        + (first.rounds > 1 ? ", on average " + signedBytes(Math.round((first.last_bytes - first.first_bytes) / (first.rounds - 1))) + " each" : "")
         + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
     element("a", {href: "#anchors"}, "Show"));
 }

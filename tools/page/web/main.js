@@ -47,7 +47,7 @@ function drawReport(data) {
     drawAnswer(data);
     const timeline = drawTimeline(data);
     for (const draw of [drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
-        draw(data);
+        draw(data, timeline);
     new Search(data, timeline);
 }
 

@@ -33,7 +33,20 @@ function drawSites(data) {
     new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1, ...withStacks(data)});
 }
 
-function drawSteps(data, parent) {
+/* The number of a step, which shows it in the timeline. */
+function stepButton(timeline, number) {
+    if (!timeline || !timeline.run.steps[number])
+        return count(number);
+    const button = element("button", {type: "button", class: "link", title: "Show this step in the timeline"}, count(number));
+    button.addEventListener("click", () => {
+        timeline.showStep(number);
+        timeline.plot.scrollIntoView({block: "center"});
+        timeline.plot.focus({preventScroll: true});
+    });
+    return button;
+}
+
+function drawSteps(data, parent, timeline) {
     const steps = data.steps.rows;
     if (steps.length === 0)
         return;
@@ -44,20 +57,20 @@ function drawSteps(data, parent) {
         parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + reason + "."));
     partNote(parent, steps, data.steps.rows_left_out, noun, "that came first");
     new Table(parent, {caption: reason ? "Detected steps" : "Steps", sorted: 2, rows: steps.map((row, at) => ({...row, at})), columns: [
-        textColumn(reason ? "Name" : "Anchor", name), countColumn("Step", row => row.at), bytesColumn("Peak live", row => row.peak_live_bytes),
+        textColumn(reason ? "Name" : "Anchor", name), {...countColumn("Step", row => row.at), cell: row => stepButton(timeline, row.at)}, bytesColumn("Peak live", row => row.peak_live_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
             text: row => signedBytes(row.live_end_bytes - row.live_begin_bytes)},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});
 }
 
-function drawAnchors(data) {
+function drawAnchors(data, timeline) {
     const parent = document.getElementById("anchors");
     if (data.steps.growers.length > 0)
         new Table(parent, {caption: "What grows from round to round", sorted: 3, rows: data.steps.growers, ...withStacks(data), columns: [
             titleColumn("Call site"), bytesColumn("After the first round", row => row.first_bytes),
             bytesColumn("After the last round", row => row.last_bytes), bytesColumn("Growth", row => row.last_bytes - row.first_bytes),
             textColumn("Round", row => row.round), countColumn("Rounds", row => row.rounds), countColumn("Rounds in which it grew", row => row.rises)]});
-    drawSteps(data, parent);
+    drawSteps(data, parent, timeline);
     if (data.anchors.length === 0) {
         parent.append(element("p", null, "The program named no anchors. kedge takes them from NVTX ranges, the framework's own names or log lines."));
         return;
