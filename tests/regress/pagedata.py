@@ -52,8 +52,8 @@ class Timeline:
 
     def of_blocks(self, by):
         """Live bytes of the drawn blocks, by key (from 1, 0: none) and leaf."""
-        sums = [[0] * self.count for _ in range(len(self.groupings[by]) + 1)]
+        changes = [[0] * (self.count + 1) for _ in range(len(self.groupings[by]) + 1)]
         for (first, behind, size), key in zip(self.blocks, self.key_of_block[by]):
-            for leaf in range(first, behind):
-                sums[key][leaf] += size
-        return sums
+            changes[key][first] += size
+            changes[key][behind] -= size
+        return [list(itertools.accumulate(row))[:-1] for row in changes]
