@@ -86,7 +86,7 @@ function peakOf(data) {
 
 function answerOfPeak(data) {
     const max = data.max;
-    const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepNoun(data) + " " + max.step : "";
+    const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepName(data, max.step) : "";
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.max_bytes;
     const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "end"}));

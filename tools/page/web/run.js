@@ -163,7 +163,7 @@ class Run {
     placeOf(leaf) {
         const anchor = this.anchor[leaf] ? this.line.anchors[this.anchor[leaf] - 1] : this.anchorAt(this.at[leaf]);
         const step = this.stepOf(leaf);
-        return anchor || (step >= 0 ? stepNoun(this.data) + " " + step : "");
+        return anchor || (step >= 0 ? stepName(this.data, step) : "");
     }
 
     anchorAt(position) {

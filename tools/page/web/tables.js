@@ -36,8 +36,8 @@ function drawSites(data) {
 /* The number of a step, which shows it in the timeline. */
 function stepButton(timeline, number) {
     if (!timeline || !timeline.run.steps[number])
-        return count(number);
-    const button = element("button", {type: "button", class: "link", title: "Show this step in the timeline"}, count(number));
+        return count(number + 1);
+    const button = element("button", {type: "button", class: "link", title: "Show this step in the timeline"}, count(number + 1));
     button.addEventListener("click", () => {
         timeline.showStep(number);
         timeline.plot.scrollIntoView({block: "center"});
@@ -51,13 +51,13 @@ function drawSteps(data, parent, timeline) {
     if (steps.length === 0)
         return;
     const noun = stepNoun(data);
-    const name = row => (row.name ? instanceOf(row.name, row.instance) : noun + " " + row.at) + (row.likeness < 0.7 ? ", unlike the others (" + Math.round(100 * row.likeness) + " % alike)" : "");
+    const name = row => (row.name ? instanceOf(row.name, row.instance) : stepName(data, row.at)) + (row.likeness < 0.7 ? ", unlike the others (" + Math.round(100 * row.likeness) + " % alike)" : "");
     const reason = detectedBy(data);
     if (reason)
         parent.append(element("p", {class: "note"}, "These steps are not stated by anchors. They were detected, since what is allocated repeats: " + reason + "."));
     partNote(parent, steps, data.steps.rows_left_out, noun, "that came first");
     new Table(parent, {caption: reason ? "Detected steps" : "Steps", sorted: 2, rows: steps.map((row, at) => ({...row, at})), columns: [
-        textColumn(reason ? "Name" : "Anchor", name), {...countColumn("Step", row => row.at), cell: row => stepButton(timeline, row.at)}, bytesColumn("Peak live", row => row.peak_live_bytes),
+        textColumn(reason ? "Name" : "Anchor", name), {...countColumn("Step", row => row.at + 1), cell: row => stepButton(timeline, row.at)}, bytesColumn("Peak live", row => row.peak_live_bytes),
         bytesColumn("Live at its end", row => row.live_end_bytes), {label: "Change", figure: true, value: row => row.live_end_bytes - row.live_begin_bytes,
             text: row => signedBytes(row.live_end_bytes - row.live_begin_bytes)},
         bytesColumn("Allocated", row => row.allocated_bytes), countColumn("times", row => row.allocated_count)]});

@@ -508,7 +508,7 @@ class Timeline {
 
     spans() {
         const parts = [];
-        this.run.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at))));
+        this.run.steps.forEach(([begin, end], at) => parts.push(...this.span(begin, end, this.stepsTop, "step" + at % 2, String(at + 1))));
         for (const [begin] of this.run.steps) {
             const x = this.x(this.coordinateOf(begin));
             if (x >= this.left && x <= this.left + this.wide && this.run.steps.length < this.wide / 4)

@@ -140,6 +140,11 @@ function stepNoun(data) {
     return detectedBy(data) ? "detected step" : "step";
 }
 
+/* "step 3": numbers are those of `report --step`, from 1. */
+function stepName(data, at) {
+    return stepNoun(data) + " " + (at + 1);
+}
+
 /* The moments that the page knows of, in words. */
 function moments(data) {
     const failed = data.devices.length > 1 && lastFailure(data) ? ", device " + lastFailure(data).device : "";
