@@ -12,6 +12,7 @@ import subprocess
 
 from recount_known import is_known
 from recount_log import APIS, HANDLE, MB, ON_STREAM, PROGRAM, by, stack_key, summed, sums
+from pagedata import Timeline
 from regresskit import KEDGE, MODELS, environment, human
 
 # ---- comparing ----
@@ -616,7 +617,7 @@ def page(job):
     if run.device:
         line = data["timeline"]
         job.one("page", "timeline's peak", line["peak_live"]["bytes"], want["peak_live_bytes"])
-        job.one("page", "the highest moment", None if line["peak_live"]["bytes"] is None else max(line["live"]), want["peak_live_bytes"])
+        job.one("page", "the highest moment", None if line["peak_live"]["bytes"] is None else max(Timeline(line).live), want["peak_live_bytes"])
         job.one("page", "timeline's reserved", line["peak_reserved"]["bytes"], job.report["peak_reserved_bytes"])
     names = {c["name"]: c for c in data["classes"]}
     for name, blocks in by(run.device, run.class_of).items():
@@ -1025,7 +1026,7 @@ def peaks_of_page(capture, report):
     yield "page", data["peak_live_bytes"], peak
     line = data["timeline"]
     yield "page, timeline", line["peak_live"]["bytes"], peak
-    yield "page, the highest moment", max(line["live"]) if report["complete"] else None, peak
+    yield "page, the highest moment", max(Timeline(line).live) if report["complete"] else None, peak
     one_device = len(report["device_peaks"]) == 1
     at_peak = peak if report["complete"] or one_device else sum(h["peak_live_bytes"] for h in report["device_peaks"])
     yield "page, call sites", sum(s["peak"][0] for s in data["call_sites"]), at_peak
