@@ -6,11 +6,13 @@
 #include "preload/base/msg.h"
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
+#include "preload/held/asked.h"
 #include "preload/held/held_text.h"
 #include "preload/held/still.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,16 +20,16 @@
 
 typedef struct pyhost_object object;
 
-/* OBJECTS: of one walk, which take 200 bytes each while it runs. */
-#define HELD_OBJECTS_MAX 1000000L
-#define HELD_BLOCKS_MAX  (1u << 18) /* live blocks that a walk is given */
-#define HELD_FAILURES_MAX \
-    (FORMAT_WALKS_MAX / 2) /* walks at failed allocations: the first, second, fourth ... */
-#define HELD_BYTES_LEAST (UINT64_C(1) << 20) /* live at the end: less is not looked at */
+#define HELD_BLOCKS_MAX   (1u << 18) /* live blocks that a walk is given */
+#define HELD_FAILURES_MAX 16        /* walks at failed allocations: the first, second, fourth ... */
+#define HELD_TRIES        100       /* for a moment without a backward pass, */
+#define HELD_TRY_NS       10000000L /* with this time between two */
+#define HELD_BYTES_LEAST  (UINT64_C(1) << 20) /* live at the end: less is not looked at */
 
 enum {
     WANTED_OOM = 1, /* words of KEDGE_HELD */
     WANTED_END = 2,
+    WANTED_ASK = 4,
     FILE_INPUT = 257, /* Py_file_input */
 };
 
@@ -51,6 +53,11 @@ enum {
     F(int, PyErr_ExceptionMatches, (object *))                        \
     F(void, PyErr_Clear, (void))                                      \
     F(void *, PyThreadState_Get, (void))                              \
+    F(int, Py_IsInitialized, (void))                                  \
+    F(int, PyGILState_Ensure, (void))                                 \
+    F(void, PyGILState_Release, (int))                                \
+    F(void *, PyEval_SaveThread, (void))                              \
+    F(void, PyEval_RestoreThread, (void *))                           \
     F(void, Py_DecRef, (object *))
 
 #define HELD_MEMBER(result, name, params) \
@@ -65,6 +72,7 @@ static struct {
 
 static unsigned wanted; /* fixed by held_start */
 static double seconds;
+static long most; /* objects of a walk */
 static bool is_found;
 /* The classes' own functions. */
 static pyhost_init make_error, make_accelerator_error;
@@ -179,23 +187,24 @@ static object *held_run(object *space, object *blocks, object *error)
     object *code = py.Py_CompileString((const char *)held_text, "<kedge>", FILE_INPUT);
     object *done = code ? py.PyEval_EvalCode(code, space, space) : NULL;
     object *look = done ? py.PyDict_GetItemString(space, "look") : NULL;
-    object *answer = look ? py.PyObject_CallFunction(look, "OOdl", blocks, error ? error : py.none,
-                             seconds, HELD_OBJECTS_MAX)
-                          : NULL;
+    object *answer = look
+            ? py.PyObject_CallFunction(look, "OOdl", blocks, error ? error : py.none, seconds, most)
+            : NULL;
 
     pyhost_drop(done);
     pyhost_drop(code);
     return answer;
 }
 
-static void held_record(object *answer, struct format_def_walk *walk, bool tells)
+/* Returns the number of the walk, 0: it is not on record. */
+static uint32_t held_record(object *answer, struct format_def_walk *walk, bool tells)
 {
     object *rows = py.PyTuple_GetItem(answer, 2); /* borrowed, as the others */
     const char *bytes = rows ? py.PyBytes_AsString(rows) : NULL;
     uint32_t number;
 
     if (!bytes)
-        return;
+        return 0;
     walk->flags |= (uint32_t)py.PyLong_AsLong(py.PyTuple_GetItem(answer, 0));
     walk->objects = (uint64_t)py.PyLong_AsLong(py.PyTuple_GetItem(answer, 1));
     guard_push();
@@ -205,6 +214,7 @@ static void held_record(object *answer, struct format_def_walk *walk, bool tells
     guard_pop();
     if (tells)
         held_tell(answer);
+    return number;
 }
 
 static uint64_t held_clock(void)
@@ -215,8 +225,11 @@ static uint64_t held_clock(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* `error` NULL: none. An interrupt may be set afterwards. */
-static void held_walk(enum format_walk_why why, object *error, int device, bool tells)
+/*
+ * `error` NULL: none. An interrupt may be set afterwards. Returns the number of the walk, 0: it is
+ * not on record.
+ */
+static uint32_t held_walk(enum format_walk_why why, object *error, int device, bool tells)
 {
     struct format_def_walk walk = {.why = (uint32_t)why, .device = device};
     object *modules = py.PyImport_GetModuleDict();
@@ -224,6 +237,7 @@ static void held_walk(enum format_walk_why why, object *error, int device, bool 
     object *space = py.PyDict_New();
     object *blocks, *answer = NULL;
     struct still was;
+    uint32_t number = 0;
     uint64_t begin = held_clock();
 
     if (py.PyThreadState_EnterTracing)
@@ -236,7 +250,7 @@ static void held_walk(enum format_walk_why why, object *error, int device, bool 
         answer = held_run(space, blocks, error);
     walk.spent_ns = held_clock() - begin;
     if (answer)
-        held_record(answer, &walk, tells);
+        number = held_record(answer, &walk, tells);
     held_forget_error();
     pyhost_drop(answer);
     pyhost_drop(blocks);
@@ -246,6 +260,7 @@ static void held_walk(enum format_walk_why why, object *error, int device, bool 
     still_end(&was);
     if (py.PyThreadState_LeaveTracing)
         py.PyThreadState_LeaveTracing(thread);
+    return number;
 }
 
 static bool held_may_walk(void)
@@ -266,7 +281,7 @@ static int held_failed(object *error)
     if (is_busy || (errors & (errors - 1)) != 0 || errors >> HELD_FAILURES_MAX != 0)
         return 0;
     is_busy = true;
-    held_walk(FORMAT_WALK_OOM, error, device, errors == 1);
+    (void)held_walk(FORMAT_WALK_OOM, error, device, errors == 1);
     is_busy = false;
     return py.PyErr_Occurred() ? -1 : 0;
 }
@@ -287,25 +302,91 @@ static int held_accelerator_error(object *self, object *args, object *keywords)
     return r < 0 || !held_may_walk() || oom_count(&device) == failures ? r : held_failed(self);
 }
 
+static atomic_int asking;
+enum {
+    ASKING_NEVER, /* no interpreter with PyTorch */
+    ASKING_MAY,
+    ASKING_NOW,  /* the thread of asked.c asks for the GIL, or has it */
+    ASKING_OVER, /* the interpreter ends */
+};
+
+/* Lets the thread of asked.c end its walk: it may not ask for the GIL of what is no interpreter. */
+static void held_end_asking(void)
+{
+    struct timespec time = {0, HELD_TRY_NS};
+    void *thread = NULL;
+
+    for (int may = ASKING_MAY;
+            !atomic_compare_exchange_strong(&asking, &may, ASKING_OVER) && may == ASKING_NOW;
+            may = ASKING_MAY) {
+        if (!thread)
+            thread = py.PyEval_SaveThread();
+        (void)nanosleep(&time, NULL);
+    }
+    if (thread)
+        py.PyEval_RestoreThread(thread);
+}
+
 static void held_end(void)
 {
     uint64_t bytes = 0;
 
-    if (!held_may_walk())
+    held_end_asking();
+    if (!(wanted & WANTED_END) || !held_may_walk())
         return;
     guard_push();
     (void)capture_live(-1, NULL, 0, &bytes);
     guard_pop();
     if (bytes >= HELD_BYTES_LEAST)
-        held_walk(FORMAT_WALK_END, NULL, -1, false);
+        (void)held_walk(FORMAT_WALK_END, NULL, -1, false);
+}
+
+/* Not while a backward pass runs, if it ends soon. True: this thread has the GIL. */
+static bool held_take(bool (*may_go_on)(enum format_ask_state), int *ret_gil)
+{
+    struct timespec time = {0, HELD_TRY_NS};
+
+    for (int i = 0; may_go_on(FORMAT_ASK_WAITS); i++) {
+        *ret_gil = py.PyGILState_Ensure();
+        if (may_go_on(FORMAT_ASK_WALKS) && (pyhost_passes() <= 0 || i >= HELD_TRIES))
+            return true;
+        py.PyGILState_Release(*ret_gil);
+        (void)nanosleep(&time, NULL);
+    }
+    return false;
+}
+
+static enum format_ask_result held_asked(
+        bool (*may_go_on)(enum format_ask_state), uint32_t *ret_walk)
+{
+    enum format_ask_result result = FORMAT_ASK_WITHDRAWN;
+    int may = ASKING_MAY;
+    int gil;
+
+    *ret_walk = 0;
+    if (!atomic_compare_exchange_strong(&asking, &may, ASKING_NOW))
+        return may == ASKING_OVER ? FORMAT_ASK_ENDED : FORMAT_ASK_NO_PYTHON;
+    if (!held_may_walk() || !py.Py_IsInitialized()) {
+        result = FORMAT_ASK_ENDED;
+    } else if (held_take(may_go_on, &gil)) {
+        *ret_walk = held_walk(FORMAT_WALK_ASKED, NULL, -1, false);
+        result = *ret_walk ? FORMAT_ASK_WALKED : FORMAT_ASK_FAILED;
+        py.PyGILState_Release(gil);
+    }
+    atomic_store(&asking, ASKING_MAY);
+    return result;
 }
 
 void held_start(const struct config *config)
 {
     const struct config_value *limit = config_key(config, CONFIG_HELD, "seconds");
+    const struct config_value *objects = config_key(config, CONFIG_HELD, "objects");
 
-    wanted = config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END);
+    wanted = config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END | WANTED_ASK);
     seconds = limit ? (double)limit->number : 0;
+    most = objects ? (long)objects->number : 0;
+    if (wanted & WANTED_ASK)
+        asked_start(held_asked);
 }
 
 void held_find(void)
@@ -326,11 +407,14 @@ void held_find(void)
         (void)pyhost_watch_init(error, held_error, &make_error);
     if ((wanted & WANTED_OOM) && accelerator)
         (void)pyhost_watch_init(accelerator, held_accelerator_error, &make_accelerator_error);
-    if (wanted & WANTED_END)
-        (void)pyhost_watch_before(end, held_end);
+    if ((wanted & (WANTED_END | WANTED_ASK)) && pyhost_watch_before(end, held_end)
+            && (wanted & WANTED_ASK))
+        atomic_store(&asking, ASKING_MAY);
 }
 
 void held_forget(void)
 {
     is_found = false;
+    if (atomic_load(&asking) != ASKING_NEVER)
+        atomic_store(&asking, ASKING_OVER);
 }

@@ -3,13 +3,15 @@
  * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
  *
  *     PyTorch makes its error        ─┐ (tp_init of OutOfMemoryError, AcceleratorError)
- *     the interpreter ends ───────────┴─► held.py walks the program's objects ─► capture_held
- *          (threading._shutdown)             with kedge's live blocks: joined by address
+ *     the interpreter ends ───────────┼─► held.py walks the program's objects ─► capture_held
+ *          (threading._shutdown)      │      with kedge's live blocks: joined by address
+ *     `kedge held` asks (asked.c) ────┘
  *
  * held.py is compiled at each walk, in a namespace of its own: no module is added, and nothing of
  * it stays. Its bounds are those of held.c; further limits are in kedge-run(1).
  *
- * The walk runs in the thread that makes the error or ends the interpreter. It holds the GIL; other
+ * The walk runs in the thread that makes the error or ends the interpreter, or in one of ours
+ * (asked.c). It holds the GIL; other
  * Python threads stand still meanwhile (bounded by KEDGE_HELD=seconds=). It calls no code of the
  * program, and an error in it is dropped, unless it is an interrupt, which the program gets.
  *

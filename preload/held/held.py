@@ -25,6 +25,7 @@ ROWS = 200
 TEXT = 200           # characters of a path
 LEVELS = 60          # of a path
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
+SUSPENDS = 0x2a0     # its flags if it is a generator, a coroutine, or both
 
 mro_of = type.__dict__["__mro__"].__get__
 dict_of = type.__dict__["__dict__"].__get__
@@ -214,11 +215,13 @@ def names(obj, api, kind):
     elif t is types.MethodType:
         yield from ((".__self__", obj.__self__), (".__func__", obj.__func__))
     elif t is types.FrameType:
-        yield from ((f"<local {n!r} of {place(obj)}>", v) for n, v in frame_locals(obj).items())
+        word = "suspended " if obj.f_code.co_flags & SUSPENDS else ""
+        yield from ((f"<local {n!r} of {word}{place(obj)}>", v) for n, v in frame_locals(obj).items())
     elif t is types.TracebackType:
         yield from (("", obj.tb_frame), ("", obj.tb_next))
     elif t in SUSPENDED and getattr(obj, SUSPENDED[t]) is not None:
         frame = getattr(obj, SUSPENDED[t])
+        yield "", frame  # up to CPython 3.10 gc shows it
         yield from ((f"<local {n!r} of suspended {place(frame)}>", v) for n, v in frame_locals(frame).items())
     elif BaseException in mro:
         for name in ("__traceback__", "__context__", "__cause__", "args"):

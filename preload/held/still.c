@@ -24,6 +24,9 @@ typedef struct pyhost_object object;
 /* As in Python's documentation. */
 #define STILL_FUNCTIONS(F)                                            \
     F(object *, PyObject_CallFunction, (object *, const char *, ...)) \
+    F(object *, PyObject_CallObject, (object *, object *))            \
+    F(object *, PyTuple_Pack, (intptr_t, ...))                        \
+    F(object *, PyFloat_FromDouble, (double))                         \
     F(double, PyFloat_AsDouble, (object *))                           \
     F(object *, PyCFunction_NewEx, (void *, object *, object *))      \
     F(int, PyDict_SetItemString, (object *, const char *, object *))  \
@@ -109,12 +112,22 @@ static double still_interval(void)
     return seconds;
 }
 
-static void still_set_interval(double seconds)
+/* What still_set_interval takes, so that setting it is one call. */
+static object *still_new_interval(double seconds)
+{
+    object *number = py.PyFloat_FromDouble(seconds);
+    object *args = number ? py.PyTuple_Pack(1, number) : NULL;
+
+    pyhost_drop(number);
+    return args;
+}
+
+static void still_set_interval(object *args)
 {
     object *set = pyhost_in_module("sys", "setswitchinterval");
 
-    if (set && seconds > 0)
-        pyhost_drop(py.PyObject_CallFunction(set, "d", seconds));
+    if (set && args)
+        pyhost_drop(py.PyObject_CallObject(set, args));
 }
 
 /* The other threads of the interpreter. */
@@ -131,6 +144,7 @@ static unsigned still_others(void)
 void still_begin(struct still *ret_was, double seconds)
 {
     bool has_others = still_others() > 0;
+    object *longer = still_new_interval(STILL_LONGER * seconds);
 
     ret_was->interval = still_interval();
     ret_was->collects = py.PyGC_Disable() != 0;
@@ -138,7 +152,8 @@ void still_begin(struct still *ret_was, double seconds)
         still_nap(ret_was->interval);
         py.PyEval_RestoreThread(py.PyEval_SaveThread());
     }
-    still_set_interval(STILL_LONGER * seconds);
+    still_set_interval(longer);
+    pyhost_drop(longer);
     if (has_others) /* one that began to wait in between asks now, and has its turn before the walk */
         still_nap(ret_was->interval);
 }
@@ -148,9 +163,12 @@ void still_end(const struct still *was)
     struct timespec turn = {0, STILL_TURN_NS};
     unsigned others = still_others();
     object *type, *value, *traceback; /* of an interrupt that the program gets */
+    object *interval;
 
     py.PyErr_Fetch(&type, &value, &traceback);
-    still_set_interval(was->interval);
+    interval = still_new_interval(was->interval);
+    still_set_interval(interval);
+    pyhost_drop(interval);
     py.PyErr_Restore(type, value, traceback);
     if (was->collects)
         (void)py.PyGC_Enable();
@@ -164,12 +182,15 @@ void still_end(const struct still *was)
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
-/* Whether a thread waits for the GIL: for a futex in the interpreter's own state. */
+/*
+ * Whether a thread waits for the GIL: for a futex in the interpreter's own state. One that sleeps
+ * (time.sleep from CPython 3.11 on) is in no operation either.
+ */
 static bool still_waits(long tid)
 {
     char text[128];
     char *at;
-    unsigned long word;
+    unsigned long number, word;
     ssize_t length;
     int fd;
 
@@ -182,8 +203,9 @@ static bool still_waits(long tid)
     if (length <= 0)
         return false;
     text[length] = '\0';
-    if (strtoul(text, &at, 10) != SYS_futex || at == text) /* "running" is none */
-        return false;
+    number = strtoul(text, &at, 10);
+    if (at == text || number != SYS_futex) /* "running" is no number */
+        return at != text && number == SYS_clock_nanosleep;
     word = strtoul(at, NULL, 16);
     return word >= runtime && word < runtime_end;
 }

@@ -52,7 +52,7 @@ def recursion(make, then):
     down(6)
 
 
-@plant(r"^local 'given' of argument\S*inner \w+\.py:\d+$|^local 'given' of inner \w+\.py:\d+$")
+@plant(r"^local 'given' of (argument\S*)?inner \w+\.py:\d+$")
 def argument(make, then):
     def inner(given):
         then()
@@ -491,7 +491,7 @@ def two_holders(make, then):
     then()
 
 
-@plant(r"^only a cycle that the collector has not freed: <\w+>(\.other)*\.big$")
+@plant(r"^only a cycle that the collector has not freed: <\w+>(\.other)*(\.big|\['big'\])$")
 def cycle(make, then):
     a, b = Thing(), Thing()
     a.other, b.other, a.big = b, a, make()

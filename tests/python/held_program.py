@@ -3,8 +3,10 @@
 
 torch is heldlike.py, or PyTorch itself: the program does not know.
 """
+import ctypes
 import gc
 import json
+import os
 import signal
 import sys
 import threading
@@ -30,6 +32,12 @@ def fail():
     except torch.OutOfMemoryError:
         return
     raise SystemExit("there was room for everything")
+
+
+def note():
+    with open(sys.argv[2] + ".new", "w", encoding="utf-8") as out:
+        json.dump(NOTED, out)
+    os.rename(sys.argv[2] + ".new", sys.argv[2])
 
 
 def plants():
@@ -135,8 +143,13 @@ def spin(over):
         pass
 
 
-def asleep(over):
+def in_c(over):
     """In a call of C's without the GIL: it may be any operation."""
+    while not over:
+        ctypes.CDLL(None).poll(None, 0, 500)
+
+
+def asleep(over):
     while not over:
         time.sleep(0.5)
 
@@ -146,6 +159,10 @@ def busy():
 
 
 def in_an_operation():
+    beside(in_c)
+
+
+def beside_one_that_sleeps():
     beside(asleep)
 
 
@@ -158,6 +175,36 @@ def end():
     held_plants.KEPT = [make("kept")]
 
 
+def wait_in(library):
+    """Notes what there is, and is in a call of C's until somebody writes into `gate`."""
+    held_plants.KEPT = [make("kept")]
+    gate = os.open("gate", os.O_RDWR)
+    note()
+    library.read(gate, ctypes.create_string_buffer(1), 1)
+
+
+def waits_in_c():
+    wait_in(ctypes.CDLL(None))
+
+
+def waits_in_c_with_the_lock():
+    wait_in(ctypes.PyDLL(None))
+    waits_in_c()
+
+
+def waits_in_a_library():
+    held_plants.KEPT = [make("kept")]
+    graphs()
+    note()
+    threading.Event().wait()
+
+
+def ends_while_asked():
+    held_plants.KEPT = [make("kept")]
+    note()
+    time.sleep(0.3)
+
+
 def small_bound():
     held_plants.KEPT = [make("kept")]
     held_plants.MANY = [[i] for i in range(1_200_000)]
@@ -166,5 +213,4 @@ def small_bound():
 
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
-    with open(sys.argv[2], "w", encoding="utf-8") as out:
-        json.dump(NOTED, out)
+    note()

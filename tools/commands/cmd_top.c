@@ -2,7 +2,6 @@
 #include "tools/commands/cmd.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,21 +60,6 @@ static int parse_sort(const char *text, const struct rowpick_field **ret_sort)
     if (!text || *ret_sort)
         return CMD_DONE;
     (void)fprintf(stderr, "kedge top: --sort %s: live, peak or rate\n", text);
-    return CMD_BAD;
-}
-
-/* Finds the capture: a number is a process, ./7 is a file. */
-static int find_capture(const char *word, char **ret_path)
-{
-    unsigned long pid = strtoul(word, NULL, 10);
-
-    if (word[strspn(word, "0123456789")] != '\0') {
-        *ret_path = vec_text(word);
-        return CMD_DONE;
-    }
-    if (pid > 0 && pid <= INT_MAX)
-        return top_process_find((pid_t)pid, ret_path);
-    (void)fprintf(stderr, "kedge top: no process %s\n", word);
     return CMD_BAD;
 }
 
@@ -155,7 +139,7 @@ static int top_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = parse_sort(fields->sort, &sort);
     if (r == CMD_DONE)
-        r = find_capture(words[0], &path);
+        r = top_process_find("kedge top", words[0], &path);
     if (r != CMD_DONE)
         return r;
     r = top_watch_open(path, sort, &top.watch);

@@ -207,6 +207,9 @@ void report_held_print(const struct report *report, enum format_walk_why why, ui
 void report_held_json(struct json *json, const struct report *report, enum format_walk_why why,
         uint64_t failures, const char *key);
 
+/* Prints this walk and nothing else. False: the capture has none of this number. */
+bool report_held_only(const struct report *report, uint32_t number, bool is_json);
+
 /* Whether the events contain the blocks that lived when the allocation failed. */
 bool report_oom_is_told(const struct report *report, const struct load_oom *oom);
 

@@ -81,6 +81,13 @@ static const struct format_def_walk *report_held_walk(
     return found;
 }
 
+static const char *report_held_when(const struct format_def_walk *walk)
+{
+    return walk->why == FORMAT_WALK_END    ? "the end"
+            : walk->why == FORMAT_WALK_OOM ? "that moment"
+                                           : "the moment when kedge held asked";
+}
+
 /* ---- text ---- */
 
 static void report_held_print_row(const struct held_group *group, const char *title)
@@ -116,30 +123,28 @@ static void report_held_print_limits(const struct format_def_walk *walk)
     if (walk->flags & FORMAT_WALK_CUT)
         puts("    The walk came to its bound (KEDGE_HELD=seconds=): other objects may hold these.");
     if (walk->flags & FORMAT_WALK_BUSY)
-        puts("    A backward pass could run in another thread: graphs and gradients were not "
-             "read.");
+        puts("    Another thread was in a backward pass or in an operation: graphs and gradients "
+             "were not read.");
     if (walk->flags & FORMAT_WALK_LACKS)
         puts("    This PyTorch lacks names that are needed: graphs of autograd were not read.");
     if (walk->flags & FORMAT_WALK_BLOCKS)
         puts("    There were more blocks than a walk takes.");
 }
 
-void report_held_print(const struct report *report, enum format_walk_why why, uint64_t failures)
+/* Of the walk of another failure a line says so. */
+static void report_held_print_walk(
+        const struct report *report, const struct format_def_walk *walk, uint64_t failures)
 {
-    const struct format_def_walk *walk = report_held_walk(report, why, failures);
     struct held_groups groups;
     char **titles;
     uint64_t others;
 
-    if (!walk)
-        return;
     groups = report_held_groups(report, walk->def.id);
     titles = title_rows(report->symbols, TITLE_STACKS(groups.list), groups.count);
     others = walk->bytes;
-    printf("  held by, at %s (%" PRIu64 " Python objects, %.1f s):\n",
-            why == FORMAT_WALK_END ? "the end" : "that moment", walk->objects,
-            (double)walk->spent_ns / 1e9);
-    if (why == FORMAT_WALK_OOM && walk->failures != failures)
+    printf("  held by, at %s (%" PRIu64 " Python objects, %.1f s):\n", report_held_when(walk),
+            walk->objects, (double)walk->spent_ns / 1e9);
+    if (walk->why == FORMAT_WALK_OOM && walk->failures != failures)
         printf("    (these are of failure %" PRIu64 ")\n", walk->failures);
     report_held_print_limits(walk);
     for (size_t i = 0; i < groups.count && i < report->top; i++) {
@@ -150,6 +155,14 @@ void report_held_print(const struct report *report, enum format_walk_why why, ui
         printf("    %12s           others\n", render_bytes(others).text);
     title_done(titles, groups.count);
     free(groups.list);
+}
+
+void report_held_print(const struct report *report, enum format_walk_why why, uint64_t failures)
+{
+    const struct format_def_walk *walk = report_held_walk(report, why, failures);
+
+    if (walk)
+        report_held_print_walk(report, walk, failures);
 }
 
 /* ---- JSON ---- */
@@ -181,18 +194,14 @@ static void report_held_json_row(struct json *json, const struct report *report,
     free(kind);
 }
 
-void report_held_json(struct json *json, const struct report *report, enum format_walk_why why,
-        uint64_t failures, const char *key)
+static void report_held_json_walk(
+        struct json *json, const struct report *report, const struct format_def_walk *walk)
 {
-    const struct format_def_walk *walk = report_held_walk(report, why, failures);
     struct held_groups groups;
     char **titles;
 
-    if (!walk)
-        return;
     groups = report_held_groups(report, walk->def.id);
     titles = title_rows(report->symbols, TITLE_STACKS(groups.list), groups.count);
-    json_begin(json, key, '{');
     json_uint(json, "failed_count", walk->failures);
     json_uint(json, "live_bytes", walk->bytes);
     json_uint(json, "live_count", walk->count);
@@ -204,7 +213,43 @@ void report_held_json(struct json *json, const struct report *report, enum forma
     for (size_t i = 0; i < shown; i++)
         report_held_json_row(json, report, &groups.list[i], titles[i]);
     json_end(json, ']');
-    json_end(json, '}');
     title_done(titles, groups.count);
     free(groups.list);
+}
+
+void report_held_json(struct json *json, const struct report *report, enum format_walk_why why,
+        uint64_t failures, const char *key)
+{
+    const struct format_def_walk *walk = report_held_walk(report, why, failures);
+
+    if (!walk)
+        return;
+    json_begin(json, key, '{');
+    report_held_json_walk(json, report, walk);
+    json_end(json, '}');
+}
+
+/* ---- one walk ---- */
+
+bool report_held_only(const struct report *report, uint32_t number, bool is_json)
+{
+    const struct read_capture *capture = report->load.capture;
+    const struct format_def_walk *walk = NULL;
+    struct json json;
+
+    for (size_t i = 0; i < capture->walk_count; i++)
+        if (capture->walk[i].def.id == number)
+            walk = &capture->walk[i];
+    if (walk && is_json) {
+        json = json_open(stdout);
+        json_text(&json, "capture", report->path);
+        json_uint(&json, "pid", capture->pid);
+        report_held_json_walk(&json, report, walk);
+        json_end(&json, '}');
+    } else if (walk) {
+        printf("%s live on all devices in %" PRIu64 " blocks\n", render_bytes(walk->bytes).text,
+                walk->count);
+        report_held_print_walk(report, walk, walk->failures);
+    }
+    return walk;
 }

@@ -491,8 +491,10 @@ static void print_held(const struct report *report, enum view view)
         report_kinds_print(report, VIEW_HWM);
     if (view == VIEW_ALL || view == VIEW_LIVE) {
         report_live_print(report, VIEW_LIVE);
-        if (!report->from && !report->to)
+        if (!report->from && !report->to) {
+            report_held_print(report, FORMAT_WALK_ASKED, UINT64_MAX);
             report_held_print(report, FORMAT_WALK_END, UINT64_MAX);
+        }
     }
 }
 

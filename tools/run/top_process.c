@@ -2,6 +2,7 @@
 #include "tools/run/top_process.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,36 +173,36 @@ static void find_below(pid_t top, struct find *find)
         (void)closedir(folder);
 }
 
-static void say_why_not(pid_t pid, const struct mappings *mappings)
+static void say_why_not(const char *tool, pid_t pid, const struct mappings *mappings)
 {
     if (mappings->error == -ENOENT || mappings->error == -ESRCH)
-        (void)fprintf(stderr, "kedge top: no process %d\n", pid);
+        (void)fprintf(stderr, "%s: no process %d\n", tool, pid);
     else if (mappings->error)
         (void)fprintf(stderr,
-                "kedge top: process %d: its mappings cannot be read (%s): name its capture's "
+                "%s: process %d: its mappings cannot be read (%s): name its capture's "
                 "file\n",
-                pid, strerror(-mappings->error));
+                tool, pid, strerror(-mappings->error));
     else if (mappings->has_library)
         (void)fprintf(stderr,
-                "kedge top: process %d runs under kedge and writes no capture: it has not used the "
+                "%s: process %d runs under kedge and writes no capture: it has not used the "
                 "device yet, or captures are off\n",
-                pid);
+                tool, pid);
     else
         (void)fprintf(stderr,
-                "kedge top: process %d does not run under kedge (kedge run -- PROGRAM starts "
+                "%s: process %d does not run under kedge (kedge run -- PROGRAM starts "
                 "one)\n",
-                pid);
+                tool, pid);
 }
 
-static void say_which(pid_t pid, const struct find *find)
+static void say_which(const char *tool, pid_t pid, const struct find *find)
 {
-    (void)fprintf(stderr, "kedge top: several processes below %d write captures: ", pid);
+    (void)fprintf(stderr, "%s: several processes below %d write captures: ", tool, pid);
     for (size_t i = 0; i < find->names.count; i++)
         render_print(stderr, "%s%s", i ? ", " : "", find->names.at[i]);
     (void)fputs("; name one of them\n", stderr);
 }
 
-int top_process_find(pid_t pid, char **ret_path)
+static int top_process_look(const char *tool, pid_t pid, char **ret_path)
 {
     struct mappings mappings = read_mappings(pid);
     struct find find = {0};
@@ -215,14 +216,28 @@ int top_process_find(pid_t pid, char **ret_path)
     if (!*ret_path) {
         r = CMD_BAD;
         if (find.paths.count > 1)
-            say_which(pid, &find);
+            say_which(tool, pid, &find);
         else
-            say_why_not(pid, &mappings);
+            say_why_not(tool, pid, &mappings);
     }
     vec_free_texts(&find.paths);
     vec_free_texts(&find.names);
     mappings_done(&mappings);
     return r;
+}
+
+int top_process_find(const char *tool, const char *word, char **ret_path)
+{
+    unsigned long pid = strtoul(word, NULL, 10);
+
+    if (word[strspn(word, "0123456789")] != '\0') { /* 7 is a process, ./7 a file */
+        *ret_path = vec_text(word);
+        return CMD_DONE;
+    }
+    if (pid > 0 && pid <= INT_MAX)
+        return top_process_look(tool, (pid_t)pid, ret_path);
+    (void)fprintf(stderr, "%s: no process %s\n", tool, word);
+    return CMD_BAD;
 }
 
 /* ---- the process of a capture --------------------------------------------------------------- */

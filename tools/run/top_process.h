@@ -25,9 +25,10 @@ struct top_process {
 
 /*
  * The capture of a process, or of the only process below it that has one. Returns 0 with a path
- * that the caller frees, or an exit code of the tool after one line on stderr with the reason.
+ * that the caller frees, or an exit code of the tool after one line on stderr with the reason, which
+ * begins with `tool` ("kedge top"). `word` is a number, or the capture's name itself.
  */
-int top_process_find(pid_t pid, char **ret_path);
+int top_process_find(const char *tool, const char *word, char **ret_path);
 
 /*
  * The process that writes this capture; `host` and `pid` are from its header. Free with

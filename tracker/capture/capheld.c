@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-static _Atomic uint32_t walks;
+static _Atomic uint32_t walks, all_records;
 static _Atomic uint32_t records[FORMAT_WALKS_MAX]; /* of each walk */
 
 uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes)
@@ -22,7 +22,8 @@ uint32_t capture_walk_begin(void)
     uint32_t number;
     int r;
 
-    if (!capstate_begin(false, &r))
+    if (!capstate_begin(false, &r)
+            || atomic_load_explicit(&all_records, memory_order_relaxed) >= FORMAT_HELD_ALL_MAX)
         return 0;
     number = atomic_fetch_add_explicit(&walks, 1, memory_order_relaxed) + 1;
     return number <= FORMAT_WALKS_MAX ? number : 0;
@@ -42,7 +43,9 @@ int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count,
 
     if (walk == 0 || walk > FORMAT_WALKS_MAX || !capstate_begin(false, &r)
             || atomic_fetch_add_explicit(&records[walk - 1], 1, memory_order_relaxed)
-                    >= FORMAT_HELD_MAX)
+                    >= FORMAT_HELD_MAX
+            || atomic_fetch_add_explicit(&all_records, 1, memory_order_relaxed)
+                    >= FORMAT_HELD_ALL_MAX)
         return 0;
     capstate_degraded(capdefs_sync(0, def.stack));
     capstate_degraded(capdefs_sync_python(def.pystack));

@@ -195,6 +195,13 @@ static void write_pending(void)
     }
 }
 
+static void (*tell_opened)(struct format_ask *ask); /* fixed before the start */
+
+void capture_on_open(void (*opened)(struct format_ask *ask))
+{
+    tell_opened = opened;
+}
+
 static bool was_refused; /* fixed when the phase is CAPSTATE_NEVER */
 
 static int open_file(void)
@@ -216,6 +223,8 @@ static int open_file(void)
     capstate_show(file.header);
     capevents_write_open_ranges();
     write_pending();
+    if (tell_opened)
+        tell_opened((struct format_ask *)(void *)((char *)file.header + FORMAT_ASK_OFFSET));
     return 0;
 }
 

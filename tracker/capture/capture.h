@@ -217,8 +217,8 @@ struct capture_block {
 uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes);
 
 /* A walk through the objects of a Python program (preload/held): its number, 0 = it cannot be
- * recorded, because there is no file, or there were FORMAT_WALKS_MAX. Its records come next
- * (FORMAT_HELD_MAX, further ones are not written), then capture_walk. */
+ * recorded, because there is no file, or there were FORMAT_WALKS_MAX or FORMAT_HELD_ALL_MAX records.
+ * Its records come next (FORMAT_HELD_MAX, further ones are not written), then capture_walk. */
 uint32_t capture_walk_begin(void);
 int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
         size_t length); /* sum->addr is ignored */
@@ -232,6 +232,11 @@ int capture_walk(
 int capture_data(enum format_data kind, uint32_t root, uint64_t addr, uint64_t size,
         const char *text, size_t length);
 int capture_data_end(uint64_t storages, uint32_t flags);
+
+/* `opened` runs once the file is there, in the thread that made it, before it goes on: with what
+ * tools ask of this process. Before capture_init. */
+struct format_ask;
+void capture_on_open(void (*opened)(struct format_ask *ask));
 
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */

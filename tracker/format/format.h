@@ -26,6 +26,7 @@
 #define FORMAT_VERSION          4u         /* readers support only this one */
 #define FORMAT_PAGE             4096u
 #define FORMAT_EXTENTS_MAX      1024u
+#define FORMAT_ASK_OFFSET       8128u  /* of struct format_ask, behind struct format_header */
 #define FORMAT_DIRECTORY_OFFSET 8192u  /* the writer's value; readers use the header's */
 #define FORMAT_HEADER_BYTES     32768u /* header and directory */
 #define FORMAT_DEVICES_MAX      16u    /* totals of devices 0..15; others count only in `total` */
@@ -183,6 +184,40 @@ struct format_header {
     uint64_t sum;                                    /* sum of the constant fields of the header */
     struct format_inside inside[FORMAT_DEVICES_MAX]; /* 0 from an earlier writer */
 };
+
+/*
+ * What a tool asks of the process that writes the capture: a walk now (preload/held/asked.c). The
+ * tool adds one to `asked` and wakes the futex there; the writer stores `answered` last and wakes
+ * the one there. It is no part of the record: all 0 if nobody listens, and without a sum.
+ */
+enum format_ask_state {
+    FORMAT_ASK_NONE,
+    FORMAT_ASK_LISTENS,
+    FORMAT_ASK_WAITS, /* for the interpreter's lock */
+    FORMAT_ASK_WALKS,
+};
+
+enum format_ask_result {
+    FORMAT_ASK_UNKNOWN,
+    FORMAT_ASK_WALKED,    /* its number is in `walk` */
+    FORMAT_ASK_NO_PYTHON, /* no interpreter with PyTorch in this process, */
+    FORMAT_ASK_ENDED,     /* or no longer */
+    FORMAT_ASK_FAILED,    /* no room for it, or a note in the capture has the reason */
+    FORMAT_ASK_WITHDRAWN,
+};
+
+struct format_ask {
+    uint32_t asked;     /* requests so far */
+    uint32_t withdrawn; /* the one that the tool waits for no longer */
+    uint32_t answered;  /* the last one that was answered */
+    uint32_t state;     /* enum format_ask_state */
+    uint32_t result;    /* enum format_ask_result, of the last answer */
+    uint32_t walk;
+};
+
+_Static_assert(sizeof(struct format_header) <= FORMAT_ASK_OFFSET
+                && FORMAT_ASK_OFFSET + sizeof(struct format_ask) <= FORMAT_DIRECTORY_OFFSET,
+        "between the header and the directory");
 
 /* `stream` of allocations, frees and failures: in the lower bits the program's handle, which is an
  * address, and above it struct tag's stream number (0 = unknown). Both together identify a stream:
@@ -437,12 +472,14 @@ struct format_def_short {
 enum format_walk_why {
     FORMAT_WALK_NONE,
     FORMAT_WALK_OOM,
-    FORMAT_WALK_END, /* of the interpreter */
+    FORMAT_WALK_END,   /* of the interpreter */
+    FORMAT_WALK_ASKED, /* `kedge held` */
     FORMAT_WALK_COUNT,
 };
 
-#define FORMAT_WALKS_MAX 32u  /* of a process */
-#define FORMAT_HELD_MAX  256u /* records of a walk */
+#define FORMAT_WALKS_MAX    16384u /* of a process */
+#define FORMAT_HELD_MAX     256u   /* records of a walk, */
+#define FORMAT_HELD_ALL_MAX 65536u /* and of all */
 
 #define FORMAT_WALK_CUT    0x01u /* it ended at its bound of time or memory */
 #define FORMAT_WALK_BUSY   0x02u /* graphs were not read: a backward pass could run */

@@ -151,7 +151,7 @@ screen)
     [ "$(sum)" = 287 ] && [ "$(sed -n '/^At the peak/,/^$/p' out | grep -c MiB)" = 3 ] || fail "--top 2: $(sum) MiB"
     has out "68.00 MiB   24 %      22 blocks  3 other lines"
     # What failed stands below who held most; what hints did is one line; without events the places tell it.
-    one_screen oom '^unused_output capture_maker.c:[0-9]+ holds '
+    one_screen oom '^unused_output capture_maker.c:[0-9]+ held '
     sed -n 3p out | grep -qxF "out of memory: 64.00 MiB asked for by cuMemAllocAsync in SOT_CALL_15" || fail "$(head -3 out)"
     has out "  kedge report oom.kcap --view oom "
     one_screen agg '^unused_output capture_maker.c:[0-9]+ holds 56 % of the peak: 160.00 MiB of 287.00 MiB$'

@@ -106,4 +106,11 @@ TEST(walks_and_records_are_bounded)
     CHECK_EQ(capture->walk_count, FORMAT_WALKS_MAX);
     CHECK_EQ(capture->held_count, FORMAT_WALKS_MAX - 1 + FORMAT_HELD_MAX);
     read_close(capture);
+    for (unsigned i = 0; i < FORMAT_HELD_ALL_MAX; i++)
+        CHECK_EQ(put(2 + i / FORMAT_HELD_MAX, 1, 1, "tensor"), 0);
+    CHECK_EQ(capture_walk_begin(), 0);
+    capture = track_read(file);
+    REQUIRE(capture != NULL);
+    CHECK_EQ(capture->held_count, FORMAT_HELD_ALL_MAX);
+    read_close(capture);
 }
