@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Which objects of a Python program refer to its device memory. held.c runs this text inside of the program, in a
-namespace of its own that has `modules` (sys.modules) and `still` (held.c); nothing imports it, and nothing of it stays.
+namespace of its own that has `modules` (sys.modules) and `passes` (still.c); nothing imports it, and nothing of it stays.
 
     look(blocks, error, seconds, objects) ─► rows: how many bytes, who allocated them, what they are, what holds them
          roots ─► Walk ─► Graphs ─► sort_lost ─► find_storages ─► settle (Namer) ─► by_block
@@ -508,22 +508,19 @@ def is_idle(frame):
 
 
 def backward_runs(caller, error):
-    """Whether a backward pass runs, whose threads write gradients and take graphs apart without the GIL, or an operation that
-    may change a graph in place. None begins while this thread has the GIL (settled by held.c before the look). Idle threads
-    need not be asked. caller: the frame that an error of a backward pass has just reached: that pass is over."""
-    mine, threads, busy, gone = modules["_thread"].get_ident(), getattr(modules.get("threading"), "_active", {}), [], 0
-    for ident, frame in sys._current_frames().items():
-        if ident != mine and not is_idle(frame):
-            thread = instance_dict(threads[ident]) if ident in threads else None
-            busy.append((thread or {}).get("_native_id") or 0)
-    frame = None  # the last one may be this function's own, which would keep all of the walk until the collector runs
+    """Whether a backward pass runs, or may be ending: its threads write gradients and take graphs apart without the GIL. No
+    other thread of Python may be at work, since its operations change graphs in place, and what it lets go is taken apart,
+    without the GIL, too. caller: the frame that an error of a backward pass has just reached: that pass is over."""
+    mine, gone = modules["_thread"].get_ident(), 0
+    if any(ident != mine and not is_idle(frame) for ident, frame in sys._current_frames().items()):
+        return True
     while caller is not None:
         if caller.f_code.co_name == "_engine_run_backward":
             if error is None:
                 return True
             gone = 1
         caller, error = caller.f_back, None
-    return not still((gone, *busy))
+    return passes() > gone
 
 
 # ---- graphs and what nothing reaches ----------------------------------------------------------------------------------

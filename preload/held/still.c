@@ -1,24 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/held/still.h"
 
-#include "preload/driver/resolve.h"
-
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <link.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 typedef struct pyhost_object object;
 
-#define STILL_LOOKS   100      /* at threads that are in an operation, */
-#define STILL_LOOK_NS 1000000L /* with this time between two */
-#define STILL_LONGER  4.0      /* the switch interval in walks */
+#define STILL_LONGER  4.0 /* the switch interval in walks */
 #define STILL_TURN_NS 100000L
 
 /* As in Python's documentation. */
@@ -30,10 +18,7 @@ typedef struct pyhost_object object;
     F(double, PyFloat_AsDouble, (object *))                           \
     F(object *, PyCFunction_NewEx, (void *, object *, object *))      \
     F(int, PyDict_SetItemString, (object *, const char *, object *))  \
-    F(intptr_t, PyTuple_Size, (object *))                             \
-    F(object *, PyTuple_GetItem, (object *, intptr_t))                \
-    F(long, PyLong_AsLong, (object *))                                \
-    F(object *, PyBool_FromLong, (long))                              \
+    F(object *, PyLong_FromLong, (long))                              \
     F(int, PyGC_Disable, (void))                                      \
     F(int, PyGC_Enable, (void))                                       \
     F(void, PyErr_Fetch, (object **, object **, object **))           \
@@ -51,32 +36,14 @@ static struct {
 } py;
 #undef STILL_MEMBER
 
-/* Where the interpreter's own state lies, with the lock of the GIL. */
-static uintptr_t runtime, runtime_end;
-
 /* PyMethodDef. */
-static object *still_ask(object *self, object *arg);
+static object *still_passes(object *self, object *unused);
 static struct {
     const char *name;
     object *(*call)(object *, object *);
     int flags;
     const char *doc;
-} still_def = {"still", still_ask, 8 /* METH_O */, NULL};
-
-static void still_find_runtime(void)
-{
-    int (*find)(const void *, Dl_info *, void **, int);
-    const void *at = pyhost_function("_PyRuntime");
-    void *symbol = NULL;
-    Dl_info info;
-
-    runtime = runtime_end = 0;
-    *(void **)&find = resolve_next("dladdr1");
-    if (!at || !find || !find(at, &info, &symbol, RTLD_DL_SYMENT) || !symbol)
-        return;
-    runtime = (uintptr_t)at;
-    runtime_end = runtime + ((const ElfW(Sym) *)symbol)->st_size;
-}
+} still_def = {"passes", still_passes, 4 /* METH_NOARGS */, NULL};
 
 bool still_find(void)
 {
@@ -87,7 +54,6 @@ bool still_find(void)
     is_whole &= py.name != NULL;
     STILL_FUNCTIONS(STILL_FIND)
 #undef STILL_FIND
-    still_find_runtime();
     return is_whole;
 }
 
@@ -180,70 +146,19 @@ void still_end(const struct still *was)
     }
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
-/*
- * Whether a thread waits for the GIL: for a futex in the interpreter's own state. One that sleeps
- * (time.sleep from CPython 3.11 on) is in no operation either.
- */
-static bool still_waits(long tid)
+static object *still_passes(object *self, object *unused)
 {
-    char text[128];
-    char *at;
-    unsigned long number, word;
-    ssize_t length;
-    int fd;
-
-    (void)snprintf(text, sizeof text, "/proc/self/task/%ld/syscall", tid);
-    fd = (int)syscall(SYS_openat, AT_FDCWD, text, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    length = syscall(SYS_read, fd, text, sizeof text - 1);
-    (void)syscall(SYS_close, fd);
-    if (length <= 0)
-        return false;
-    text[length] = '\0';
-    number = strtoul(text, &at, 10);
-    if (at == text || number != SYS_futex) /* "running" is no number */
-        return at != text && number == SYS_clock_nanosleep;
-    word = strtoul(at, NULL, 16);
-    return word >= runtime && word < runtime_end;
-}
-
-static bool still_all_wait(object *threads, intptr_t count)
-{
-    for (intptr_t i = 1; i < count; i++) {
-        long tid = py.PyLong_AsLong(py.PyTuple_GetItem(threads, i));
-
-        if (tid <= 0 || !still_waits(tid))
-            return false;
-    }
-    return true;
-}
-
-/* Without counted passes all other threads must be idle. */
-static object *still_ask(object *self, object *arg)
-{
-    struct timespec time = {0, STILL_LOOK_NS};
-    intptr_t count = py.PyTuple_Size(arg);
-    int passes = pyhost_passes();
-    bool is_still = count == 1;
-
     (void)self;
-    if (passes >= 0 && passes > py.PyLong_AsLong(py.PyTuple_GetItem(arg, 0)))
-        return py.PyBool_FromLong(0);
-    for (int i = 0; passes >= 0 && !is_still && i < STILL_LOOKS; i++) {
-        if (i > 0)
-            (void)nanosleep(&time, NULL);
-        is_still = still_all_wait(arg, count);
-    }
-    return py.PyBool_FromLong(is_still);
+    (void)unused;
+    return py.PyLong_FromLong(pyhost_passes());
 }
 
 bool still_add(object *space)
 {
     object *function = py.PyCFunction_NewEx(&still_def, NULL, NULL);
-    bool is_there = function && py.PyDict_SetItemString(space, "still", function) == 0;
+    bool is_there = function && py.PyDict_SetItemString(space, "passes", function) == 0;
 
     pyhost_drop(function);
     return is_there;

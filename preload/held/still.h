@@ -8,10 +8,7 @@
  * it began to wait. So still_begin lets those that wait have their turn first; nobody takes the GIL
  * from this thread after that.
  *
- * What has no GIL goes on: operations of PyTorch, and its threads in a backward pass. still_add
- * gives the walk a function that tells whether any does, which could change a graph: passes are
- * counted (pyhost_passes), and a thread of Python is in no operation if the kernel says that it
- * waits for the GIL. A pass or thread of C++'s that Python does not know is not seen.
+ * What has no GIL goes on: PyTorch's threads in a backward pass, and operations.
  *
  * Threads: the one that holds the GIL. No lock of ours, no malloc of ours.
  */
@@ -35,9 +32,8 @@ void still_begin(struct still *ret_was, double seconds);
 void still_end(const struct still *was);
 
 /*
- * Adds the function `still` to a dict: still((passes, *threads)) is true if no more backward passes
- * than these run, and all of these threads (numbers of the kernel's, 0: unknown) wait for the GIL
- * within a short time. It keeps the GIL. False: it could not be added.
+ * Adds the function `passes` to a dict: how many backward passes run (pyhost_passes). False: it
+ * could not be added.
  */
 bool still_add(struct pyhost_object *space);
 

@@ -143,32 +143,22 @@ def spin(over):
         pass
 
 
-def in_c(over):
-    """In a call of C's without the GIL: it may be any operation."""
-    while not over:
-        ctypes.CDLL(None).poll(None, 0, 500)
-
-
-def asleep(over):
-    while not over:
-        time.sleep(0.5)
-
-
 def busy():
     beside(spin)
 
 
-def in_an_operation():
-    beside(in_c)
+def beside_one_that_waits():
+    beside(wait_for)
 
 
-def beside_one_that_sleeps():
-    beside(asleep)
+def wait_for(over):
+    while not over:
+        threading.Event().wait(0.5)
 
 
 def in_a_pass():
-    """The engine is at work in another thread, whose frames look as those of any other."""
-    beside(lambda over: torch.Variable._execution_engine.run_backward(lambda: spin(over)))
+    """The engine is at work in another thread, whose frames look as those of one that waits."""
+    beside(lambda over: torch.Variable._execution_engine.run_backward(lambda: wait_for(over)))
 
 
 def end():

@@ -123,8 +123,8 @@ static void report_held_print_limits(const struct format_def_walk *walk)
     if (walk->flags & FORMAT_WALK_CUT)
         puts("    The walk came to its bound (KEDGE_HELD=seconds=): other objects may hold these.");
     if (walk->flags & FORMAT_WALK_BUSY)
-        puts("    Another thread was in a backward pass or in an operation: graphs and gradients "
-             "were not read.");
+        puts("    Another thread was at work or in a backward pass: graphs and gradients were not "
+             "read.");
     if (walk->flags & FORMAT_WALK_LACKS)
         puts("    This PyTorch lacks names that are needed: graphs of autograd were not read.");
     if (walk->flags & FORMAT_WALK_BLOCKS)
