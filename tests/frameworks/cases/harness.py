@@ -219,11 +219,11 @@ def captures(work, name):
     return sorted(work.glob(f"{name}.kcap*"), key=lambda p: (len(p.name), p.name))
 
 
-def reports(work, name):
+def reports(work, name, *more):
     """What `kedge report --json` says of each of them."""
     told = []
     for capture in captures(work, name):
-        done = subprocess.run([str(KEDGE), "report", str(capture), "--json", "--top", "1000000"], env=environment(),
+        done = subprocess.run([str(KEDGE), "report", str(capture), "--json", "--top", "1000000", *more], env=environment(),
                               capture_output=True, text=True, timeout=TIMEOUT, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"kedge report {capture.name}: {done.stderr.strip()[:300]}")
