@@ -11,7 +11,7 @@ import sys
 
 ALL_BITS = (1 << 64) - 1
 PAGE = 4096
-LIVE, DEFS, EVENTS, FAILURES, PLACES = range(1, 6)
+LIVE, DEFS, EVENTS, FAILURES, PLACES, RECORD = range(1, 7)
 DEVICE_CLASSES = 8  # classes from 8 on are no device memory of the process
 CLASSES = 14
 # what never changes in the header: offsets and sizes
@@ -343,6 +343,17 @@ class Capture:
             for i in range(holders):
                 self.say("holder", *self.get("QQII", at + 248 + 24 * i))
 
+    def record(self):
+        found = []
+        for offset, _, kind in self.extents:
+            its, size, time, why, flags, bound = self.get("3Q2IQ", offset)
+            if kind == RECORD and its:
+                data = self.bytes[offset + 168 : offset + 168 + size]
+                assert its == (add(add(0, self.bytes[offset + 8 : offset + 168]), data) or 1)
+                found.append((time, size, why, flags, bound, *self.get("16Q", offset + 40), add(0, data)))
+        if found:
+            self.say("record", *max(found))
+
     def places(self):
         for at in self.records(PLACES, 128):
             if not self.get("Q", at)[0]:
@@ -362,7 +373,7 @@ class Capture:
             self.say("place", device, self.node(stack), pystack, self.word(path), flags & 1, *figures, *share)
 
     def all(self):
-        for part in self.header, self.definitions, self.live, self.events, self.failures, self.places:
+        for part in self.header, self.definitions, self.live, self.events, self.failures, self.record, self.places:
             part()
         return self.lines
 

@@ -319,8 +319,7 @@ static void publish(struct format_extent *entry, enum format_extent_kind kind)
     __atomic_store_n((two_words *)(void *)&entry->kind, words, __ATOMIC_RELEASE);
 }
 
-/* A new extent, zeroed, mapped and in the directory. 0 or -errno; *ret_base is page-aligned. */
-static int capfile_grow(
+int capfile_grow(
         struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base)
 {
     struct format_header *header = file->header;

@@ -48,6 +48,10 @@ int capfile_create(
  * Async-signal-safe. */
 bool capfile_fault(const void *at);
 
+/* A new extent, zeroed, mapped and in the directory. 0 or -errno; *ret_base is page-aligned. */
+int capfile_grow(
+        struct capfile *file, enum format_extent_kind kind, uint64_t bytes, void **ret_base);
+
 /* Units of one size from extents of one kind, each handed out once. When an extent is used up the
  * next one is an eighth of the present size, within [first, CAPFILE_EXTENT_MAX], or less where that
  * does not fit; one thread grows, and the others wait for it at most two seconds. */

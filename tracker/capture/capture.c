@@ -11,6 +11,7 @@
 #include "tracker/capture/capold.h"
 #include "tracker/capture/capoom.h"
 #include "tracker/capture/capplace.h"
+#include "tracker/capture/caprecord.h"
 #include "tracker/capture/capstate.h"
 #include "tracker/capture/liveuse.h"
 #include "tracker/stacks/intern.h"
@@ -218,6 +219,7 @@ static int open_file(void)
     caplive_init(&file);
     liveuse_open(&file.header->unseen);
     capoom_init(&file);
+    caprecord_init(&file);
     capplace_init(&file);
     caplog_init(&file, opts.trace == FORMAT_TRACE_RING ? (uint32_t)chunks : 0);
     capstate_show(file.header);

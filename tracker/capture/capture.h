@@ -238,6 +238,10 @@ int capture_data_end(uint64_t storages, uint32_t flags);
 struct format_ask;
 void capture_on_open(void (*opened)(struct format_ask *ask));
 
+/* What a framework has recorded of its own memory. `what` has why, flags, bound and peaks; at most
+ * FORMAT_RECORDS_MAX are written, further ones are dropped. */
+int capture_record(const struct format_record *what, const void *bytes, size_t length);
+
 int capture_note(unsigned severity,
         const char *text); /* 0 fact, 1 warning, 2 something is missing from the capture */
 

@@ -58,6 +58,7 @@ enum format_extent_kind {
     FORMAT_EXTENT_EVENTS,
     FORMAT_EXTENT_OOM,
     FORMAT_EXTENT_PLACES,
+    FORMAT_EXTENT_RECORD, /* one struct format_record, and its bytes */
 };
 
 /* One directory entry. `kind` is stored last. */
@@ -496,6 +497,30 @@ struct format_def_walk {
     uint32_t flags;        /* FORMAT_WALK_* */
     int32_t device;        /* -1 = all */
     uint32_t spare;
+};
+
+/* Area F: what a framework has recorded of its own memory, in its own form. */
+enum format_record_why {
+    FORMAT_RECORD_NONE,
+    FORMAT_RECORD_OOM,     /* an allocation failed */
+    FORMAT_RECORD_CHANGED, /* the program begins a record of its own, which replaces it */
+    FORMAT_RECORD_END,     /* the interpreter ends */
+    FORMAT_RECORD_COUNT,
+};
+
+#define FORMAT_RECORDS_MAX 4u /* of a process */
+
+#define FORMAT_RECORD_CUT 0x01u /* older events are missing: there were more than the bound */
+#define FORMAT_RECORD_OWN 0x02u /* by the program itself, with its own bounds */
+
+struct format_record {
+    uint64_t sum;   /* of the rest and the bytes, stored last; 0 = not complete */
+    uint64_t bytes; /* after this struct: a snapshot of PyTorch, pickled */
+    uint64_t time_ns;
+    uint32_t why;                      /* enum format_record_why */
+    uint32_t flags;                    /* FORMAT_RECORD_* */
+    uint64_t bound;                    /* events that are kept of a device, 0 = unknown */
+    uint64_t peak[FORMAT_DEVICES_MAX]; /* the most bytes of tensors, by the framework's own count */
 };
 
 /* Live blocks of one call site with the same holders. Text: a line with the kind of data, then a

@@ -170,6 +170,16 @@ static inline uint64_t formatsum_oom(const struct format_oom *oom)
     return formatsum_bytes(0, oom, offsetof(struct format_oom, sum));
 }
 
+/* Never 0. */
+static inline uint64_t formatsum_record(const struct format_record *record, const void *bytes)
+{
+    const size_t from = offsetof(struct format_record, bytes);
+    uint64_t sum = formatsum_bytes(0, (const char *)record + from, sizeof *record - from);
+
+    sum = formatsum_bytes(sum, bytes, record->bytes);
+    return sum ? sum : 1;
+}
+
 /* The first word of a definition: its kind, and in the upper bits the sum of the kind and the rest
  * of the record. */
 static inline uint32_t formatsum_def(uint32_t kind, const struct format_def *def)

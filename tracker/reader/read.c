@@ -251,6 +251,8 @@ static int read_areas(struct reader *reader)
         r = read_failures(reader);
     if (r == 0 && (reader->parts & READ_PLACES))
         r = read_places(reader);
+    if (r == 0 && (reader->parts & READ_RECORD))
+        r = read_record(reader);
     if (r == 0)
         check_loose(reader);
     if (r == 0 && reader_is_moving(reader))
@@ -364,6 +366,7 @@ const char *read_area_name(enum read_area area)
             [READ_AREA_EVENTS] = "events",
             [READ_AREA_FAILURES] = "failed allocations",
             [READ_AREA_PLACES] = "places",
+            [READ_AREA_RECORD] = "the framework's own record",
             [READ_AREA_TOTALS] = "totals, which the records contradict",
     };
 
@@ -401,6 +404,7 @@ void read_close(struct read_capture *capture)
     for (size_t i = 0; i < capture->data_count; i++)
         free(capture->data[i].text);
     free(capture->data);
+    free(capture->record.bytes);
     free(capture->argv);
     free(capture->live);
     free(capture->other);

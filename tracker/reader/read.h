@@ -238,8 +238,15 @@ enum read_area {
     READ_AREA_EVENTS, /* chunks */
     READ_AREA_FAILURES,
     READ_AREA_PLACES,
+    READ_AREA_RECORD,
     READ_AREA_TOTALS, /* figures that contradict the records, in captures opened by read_begin */
     READ_AREA_COUNT,
+};
+
+/* The newest record that a framework made of its own memory. */
+struct read_record {
+    struct format_record what;
+    unsigned char *bytes; /* what.bytes of them */
 };
 
 /* A whole capture; arrays belong to it. */
@@ -301,6 +308,7 @@ struct read_capture {
     size_t walk_count;
     struct read_data *data;
     size_t data_count;
+    struct read_record record; /* of the framework's own; bytes NULL = none */
     struct read_pair *setting;
     size_t setting_count;
     struct read_device *device;
@@ -338,7 +346,8 @@ struct read_capture {
 #define READ_NEWEST   0x04u /* instead of READ_EVENTS */
 #define READ_FAILURES 0x08u
 #define READ_PLACES   0x10u
-#define READ_ALL      (READ_LIVE | READ_EVENTS | READ_FAILURES | READ_PLACES)
+#define READ_RECORD   0x20u
+#define READ_ALL      (READ_LIVE | READ_EVENTS | READ_FAILURES | READ_PLACES | READ_RECORD)
 
 int read_open_parts(const char *path, unsigned parts, struct read_capture **ret_capture,
         struct read_error *ret_error);

@@ -7,6 +7,7 @@
  *     readlog.c   area D: the records of each chunk, sorted
  *     readwalk.c  the events of all chunks, in order
  *     readplace.c area C: places
+ *     readrecord.c area F: the framework's own record
  *     readdefs.c  area B: strings, modules, stacks, rules ...
  *     readtally.c do totals, live table, places and events agree?
  *
@@ -25,6 +26,7 @@ int read_live_table(struct reader *reader);
 int read_events(struct reader *reader); /* depending on `parts` only the newest ones, or none */
 int read_failures(struct reader *reader);
 int read_places(struct reader *reader);
+int read_record(struct reader *reader);
 int read_definitions(struct reader *reader);
 
 /* Call after all parts, if none is damaged: counts contradictions in damaged[READ_AREA_TOTALS] or

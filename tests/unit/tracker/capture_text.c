@@ -7,6 +7,7 @@
  */
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
+#include "tracker/format/formatsum.h"
 #include "tracker/reader/readpart.h"
 #include "tracker/stacks/intern.h"
 #include "tracker/where/anchor.h"
@@ -164,6 +165,15 @@ static void show_failure(const struct read_oom *oom)
                 w->holder[i].stack, w->holder[i].pystack);
 }
 
+static void show_record(const struct read_record *r)
+{
+    printf("record %" PRIu64 " %" PRIu64 " %u %u %" PRIu64, r->what.time_ns, r->what.bytes,
+            r->what.why, r->what.flags, r->what.bound);
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
+        printf(" %" PRIu64, r->what.peak[i]);
+    printf(" %" PRIu64 "\n", formatsum_bytes(0, r->bytes, r->what.bytes));
+}
+
 static void show_place(const struct read_place *p)
 {
     printf("place %d %u %u %s %d", p->device, p->stack, p->pystack, p->path, p->is_other);
@@ -190,6 +200,8 @@ static int show(const char *file)
         show_event(c, &c->event[i]);
     for (size_t i = 0; i < c->oom_record_count; i++)
         show_failure(&c->oom[i]);
+    if (c->record.bytes)
+        show_record(&c->record);
     for (size_t i = 0; i < c->place_count; i++)
         show_place(&c->place[i]);
     if (c->bad_records > 0)
@@ -379,6 +391,10 @@ static int odd(const char *file)
 {
     const struct capture_opts opts = {
             .file = file, .trace = FORMAT_TRACE_FULL, .rank = "7", .program = "odd"};
+    const struct format_record record = {.why = FORMAT_RECORD_END,
+            .flags = FORMAT_RECORD_CUT | FORMAT_RECORD_OWN,
+            .bound = 100,
+            .peak = {1, 2, [15] = UINT64_MAX}};
     uint64_t moment = 0;
 
     if (capture_init(&opts) < 0)
@@ -415,6 +431,8 @@ static int odd(const char *file)
         (void)anchor_pop(NULL, &edge);
         (void)capture_edge(&edge, seq);
     }
+    (void)capture_record(&record, "older", 5);
+    (void)capture_record(&record, file, strlen(file));
     capture_state(FORMAT_STATE_SIGNAL, 11);
     return 0;
 }
