@@ -33,6 +33,7 @@
 #include "preload/graph/ending.h"
 #include "preload/graph/launches.h"
 #include "preload/held/held.h"
+#include "preload/held/history.h"
 #include "preload/held/kinds.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/hints_run.h"
@@ -200,6 +201,7 @@ static void look_at_python(void)
     pyparts_look();
     held_find();
     kinds_find();
+    history_find();
 }
 
 static void forget_python(void)
@@ -207,6 +209,7 @@ static void forget_python(void)
     pyparts_forget();
     held_forget();
     kinds_forget();
+    history_forget();
 }
 
 /*
@@ -235,6 +238,7 @@ __attribute__((constructor)) static void loaded(void)
     mark_loaded();
     (void)on_exit(note_exit_status, NULL);
     held_start(&early);
+    history_start(&early);
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
                 &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,

@@ -11,7 +11,11 @@
 
 #include "tools/base/render.h"
 #include "tools/import/import.h"
+#include "tools/import/import_capture.h"
+#include "tools/load/load.h"
 #include "tools/output/outfile.h"
+#include "tools/symbols/bundle.h"
+#include "tracker/format/format.h"
 
 struct fields {
     const char *output, *from, *anchors, *rank;
@@ -249,6 +253,44 @@ static int import_stream(
     return CMD_BAD;
 }
 
+/* Whether the file begins like a capture, or is a bundle of one. */
+static bool is_capture(const char *path)
+{
+    char head[sizeof FORMAT_MAGIC - 1] = "";
+    struct stat status;
+    FILE *in = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+    bool is_one = in && fread(head, sizeof head, 1, in) == 1
+            && memcmp(head, FORMAT_MAGIC, sizeof head) == 0;
+
+    if (in)
+        (void)fclose(in);
+    return is_one || (in && bundle_begins(path));
+}
+
+/* The tensors that PyTorch has recorded in a run, from its capture. */
+static int import_of_capture(const struct fields *fields, const struct kind *kind, const char *path)
+{
+    struct load load;
+    struct import_job job = {.path = path};
+    int r;
+
+    if (kind && kind != &kinds[KIND_TORCH]) {
+        (void)fprintf(stderr, "kedge import: %s: it is a capture of kedge, and no %s\n", path,
+                kind->tool);
+        return CMD_BAD;
+    }
+    r = load_open(path, &load);
+    if (r)
+        return r;
+    job.in = import_capture_record(path, load.capture);
+    job.size = job.in ? load.capture->record.what.bytes : 0;
+    r = job.in ? import_to_file(fields, &kinds[KIND_TORCH], &job) : CMD_BAD;
+    if (job.in)
+        (void)fclose(job.in);
+    load_close(&load);
+    return r;
+}
+
 static int import_command(const void *parsed, char **words)
 {
     const struct fields *fields = parsed;
@@ -263,6 +305,8 @@ static int import_command(const void *parsed, char **words)
         (void)fprintf(stderr, "kedge import: -o FILE says where the capture goes\n");
         return CMD_BAD;
     }
+    if (is_capture(job.path))
+        return import_of_capture(fields, kind, job.path);
     job.in = fopen(job.path, "re");
     if (!job.in)
         return cannot(job.path, errno);
@@ -285,7 +329,9 @@ const struct cmd cmd_import = {
         .usage = "import FILE -o CAPTURE [options]",
         .summary =
                 "Makes a capture of what another tool has recorded: a log of Paddle's allocator, "
-                "a memory snapshot of PyTorch, a log of RMM or a csv of allocations.",
+                "a memory snapshot of PyTorch, a log of RMM or a csv of allocations; of a capture, "
+                "the "
+                "tensors that PyTorch recorded in it.",
         CMD_OPTIONS(options, struct fields),
         .writes = OUTFILE_CAPTURE,
         .words_min = 1,

@@ -357,6 +357,13 @@ static void turn(struct launch *launch, const struct switch_row *row, const char
         launch_put(launch, row->name, row->value);
 }
 
+/* A history that kedge began would be in the snapshots that the program takes. */
+static void leave_history(struct launch *launch, const struct launch_request *request)
+{
+    if (request->frameworks.own.records && !stated(launch, "KEDGE_TENSORS"))
+        launch_put(launch, "KEDGE_TENSORS", "read");
+}
+
 static void framework_switches(struct launch *launch, const struct launch_request *request)
 {
     static const struct switch_row rows[][FRAMEWORK_COUNT] = {
@@ -426,6 +433,7 @@ int launch_prepare(const struct launch_request *request, struct launch *ret_laun
             put_lines(&launch);
         }
         framework_switches(&launch, request);
+        leave_history(&launch, request);
     }
     list_vars(&launch);
     *ret_launch = launch;

@@ -11,6 +11,8 @@
 
 static const char sharing[] = "CUDA tensors of other processes (torch.multiprocessing)";
 static const char settings[] = "settings of PyTorch's own allocator";
+static const char history[] = "PyTorch's memory history";
+static const char snapshots[] = "snapshots of PyTorch's memory";
 static const char graphs[] = "graph trees of torch.compile";
 
 static const struct {
@@ -21,10 +23,10 @@ static const struct {
         {"use_mem_pool", "MemPool", false},
         {"CUDAPluggableAllocator", "CUDAPluggableAllocator", false},
         {"change_current_allocator", "CUDAPluggableAllocator", false},
-        {"_record_memory_history", "PyTorch's memory history", false},
-        {"_dump_snapshot", "snapshots of PyTorch's memory", false},
-        {"memory._snapshot", "snapshots of PyTorch's memory", false},
-        {"memory_snapshot", "snapshots of PyTorch's memory", false},
+        {"_record_memory_history", history, false},
+        {"_dump_snapshot", snapshots, false},
+        {"memory._snapshot", snapshots, false},
+        {"memory_snapshot", snapshots, false},
         {"_set_allocator_settings", settings, false},
         {"_accelerator_setAllocatorSettings", settings, false},
         {"PYTORCH_CUDA_ALLOC_CONF", settings, false},
@@ -78,6 +80,9 @@ static void needs_found(
 {
     unsigned line = 1;
 
+    needs->records |= what == history || what == snapshots;
+    if (needs->what)
+        return;
     for (const char *s = text; s < at; s++)
         line += *s == '\n';
     needs->what = what;
@@ -91,7 +96,7 @@ void needs_look(struct needs *io_needs, const char *file, const char *text)
             || strstr(text, "from torch import multiprocessing");
     char quote = '\0';
 
-    for (const char *s = text; *s && !io_needs->what; s++) {
+    for (const char *s = text; *s; s++) {
         if (*s == '\n' || *s == quote)
             quote = '\0';
         else if (*s == '\\' && quote)

@@ -12,12 +12,15 @@
 #ifndef KEDGE_TOOLS_NEEDS_H
 #define KEDGE_TOOLS_NEEDS_H
 
+#include <stdbool.h>
+
 struct needs {
+    bool records;     /* memory history or snapshots, whatever came first */
     const char *what; /* "MemPool"; NULL = nothing was found */
     char place[160];  /* "train.py:12" of the first */
 };
 
-/* Looks through a source until something is found. `file` NULL: the text of -c. */
+/* Looks through a source for what was not found before. `file` NULL: the text of -c. */
 void needs_look(struct needs *io_needs, const char *file, const char *text);
 
 #endif

@@ -570,7 +570,7 @@ PY
     has err "it looks like JSON"
     { want 100 256; alloc 256 0x20; } >log
     expect 0 "$kedge" import log -o log.kcap
-    named log.kcap "it is a capture of kedge: every command reads it as it is"
+    named log.kcap "a capture without a record of PyTorch's tensors in it"
     # A log may begin like JSON.
     { echo '{"lr": 0.1}'; cat log; } >json.log
     expect 0 "$kedge" import json.log -o json.kcap

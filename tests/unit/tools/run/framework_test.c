@@ -154,7 +154,9 @@ TEST(what_pytorchs_own_allocator_has_alone_is_found_in_the_sources)
     put("train.py", "import torch, pools\n");
     put("pools.py", "\nfrom torch.cuda import MemPool\n");
     CHECK_STR_EQ(found("python|train.py").own.place, "pools.py:2");
+    CHECK(!found("python|train.py").own.records);
     CHECK_STR_EQ(found("python|-c|import torch; torch.cuda.MemPool()").own.place, "-c:1");
+    CHECK(found("python|-c|import torch; MemPool; memory._snapshot()").own.records);
     remove_environment();
 }
 

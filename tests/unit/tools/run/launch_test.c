@@ -242,6 +242,21 @@ TEST(the_stream_entrance_switches_all_frameworks)
     launch_done(&l);
 }
 
+/* Snapshots of the program have in them what they have without kedge. */
+TEST(r94_a_history_of_the_programs_own_is_read_alone)
+{
+    struct framework_found history = {.which = PYTORCH, .own = {.records = true}};
+    char *stated[] = {(char[]){"KEDGE_TENSORS=on"}, NULL};
+    struct launch l = prepared(
+            (struct launch_request){.api = LAUNCH_FRAMEWORK, .frameworks = history}, no_env);
+
+    CHECK_STR_EQ(value(&l, "KEDGE_TENSORS"), "read");
+    launch_done(&l);
+    l = prepared((struct launch_request){.api = LAUNCH_FRAMEWORK, .frameworks = history}, stated);
+    CHECK_STR_EQ(value(&l, "KEDGE_TENSORS"), "on");
+    launch_done(&l);
+}
+
 TEST(r94_pytorch_keeps_an_allocator_that_the_program_needs)
 {
     struct framework_found pool = {
@@ -256,6 +271,7 @@ TEST(r94_pytorch_keeps_an_allocator_that_the_program_needs)
     CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "cuda_malloc_async");
     CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "train.py:7 names MemPool"));
+    CHECK_STR_EQ(value(&l, "KEDGE_TENSORS"), "(none)");
     launch_done(&l);
 
     /* what the user states holds */

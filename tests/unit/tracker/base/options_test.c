@@ -94,9 +94,9 @@ TEST(defaults_have_the_accepted_form)
 TEST(the_table_is_the_contract)
 {
     static const char *const names[] = {"KEDGE_MODE", "KEDGE_CAPTURE", "KEDGE_TRACE", "KEDGE_HINTS",
-            "KEDGE_HINTS_MODE", "KEDGE_ANCHORS", "KEDGE_HELD", "KEDGE_KINDS", "KEDGE_STACKS",
-            "KEDGE_POOL", "KEDGE_SYNC_FREE", "KEDGE_BYPASS", "KEDGE_LOG", "KEDGE_TEST_TRACES",
-            "KEDGE_FRAMEWORKS", "KEDGE_SIM"};
+            "KEDGE_HINTS_MODE", "KEDGE_ANCHORS", "KEDGE_HELD", "KEDGE_KINDS", "KEDGE_TENSORS",
+            "KEDGE_STACKS", "KEDGE_POOL", "KEDGE_SYNC_FREE", "KEDGE_BYPASS", "KEDGE_LOG",
+            "KEDGE_TEST_TRACES", "KEDGE_FRAMEWORKS", "KEDGE_SIM"};
     static const char *const pool_keys[] = {"chunk", "cap", "budget", "reserve", "placement",
             "sync", "trim", "remap", "fence-timeout", "meminfo"};
     size_t pool_count = 0;
