@@ -272,6 +272,7 @@ static int import_of_capture(const struct fields *fields, const struct kind *kin
 {
     struct load load;
     struct import_job job = {.path = path};
+    struct import_edge *edges;
     int r;
 
     if (kind && kind != &kinds[KIND_TORCH]) {
@@ -284,9 +285,12 @@ static int import_of_capture(const struct fields *fields, const struct kind *kin
         return r;
     job.in = import_capture_record(path, load.capture);
     job.size = job.in ? load.capture->record.what.bytes : 0;
+    edges = import_capture_edges(load.capture, load.trace, &job.edge_count);
+    job.edges = edges;
     r = job.in ? import_to_file(fields, &kinds[KIND_TORCH], &job) : CMD_BAD;
     if (job.in)
         (void)fclose(job.in);
+    free(edges);
     load_close(&load);
     return r;
 }

@@ -170,13 +170,23 @@ void import_processes_done(struct import_processes *processes);
 /* Returned by a reader that knows the processes only now, and has to read the record once more. */
 #define IMPORT_AGAIN (-1)
 
+/* A thread of the program enters or leaves a range, by another record than the reader's. */
+struct import_edge {
+    uint64_t ns; /* as import_time */
+    struct import_text name;
+    uint32_t thread;
+    bool is_enter;
+};
+
 /* The input of a reader. */
 struct import_job {
     const char *path;
     FILE *in;         /* at its beginning */
     uint64_t size;    /* of a regular file, else 0 */
     const char *what; /* its apparent format, for a regular file that is none of these; NULL */
-    struct loglines patterns; /* log lines that are anchors */
+    struct loglines patterns;        /* log lines that are anchors */
+    const struct import_edge *edges; /* in the order of time; for import_torch */
+    size_t edge_count;
     struct import *import;
     struct import_processes processes; /* count 0: one process, or not known yet */
 };

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "tools/import/import.h"
+#include "tools/trace/trace.h"
 #include "tracker/reader/read.h"
 
 /*
@@ -22,9 +24,17 @@
 FILE *import_capture_record(const char *path, const struct read_capture *capture);
 
 /*
- * The tensors of a run that has a record; `path` is the run's capture. NULL after one line on
- * stderr. read_close frees it.
+ * The edges of the run's anchors, in the order of time and by the record's clock. `trace` is the
+ * run's, and outlives them; the caller frees the list.
  */
-struct read_capture *import_capture_tensors(const char *path, const struct read_capture *capture);
+struct import_edge *import_capture_edges(
+        const struct read_capture *capture, const struct trace *trace, size_t *ret_count);
+
+/*
+ * The tensors of a run that has a record, with its anchors; `path` is the run's capture. NULL after
+ * one line on stderr. read_close frees it.
+ */
+struct read_capture *import_capture_tensors(
+        const char *path, const struct read_capture *capture, const struct trace *trace);
 
 #endif

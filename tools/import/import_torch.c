@@ -31,6 +31,8 @@
 #define DEVICES_MAX 64u /* larger numbers are no devices */
 #define THREAD      1u  /* a snapshot does not name threads */
 #define GROUP       0u  /* of external_annotations */
+#define EDGES       1u  /* the group of the job's edges */
+#define EDGE_THREAD 2u  /* threads of edges begin here */
 #define STACK_MAX   128u
 #define TIME_MAX    (INT64_MAX / 1000) /* us: the latest possible moment */
 
@@ -58,6 +60,7 @@ struct snapshot {
     size_t length;
     const struct pickle_value *segments;
     struct line notes; /* external_annotations */
+    size_t next_edge;
     struct line devices[DEVICES_MAX];
     uint64_t reserved[DEVICES_MAX];
     unsigned device_count;
@@ -431,9 +434,58 @@ static bool is_note_next(const struct snapshot *s, unsigned device)
     return note < record || (note == record && is_start(s, &s->notes.at[s->notes.next]));
 }
 
+static uint64_t edge_time(const struct snapshot *s)
+{
+    return s->next_edge < s->job->edge_count ? s->job->edges[s->next_edge].ns : UINT64_MAX;
+}
+
+static bool is_range_of(const struct import_edge *enter, const struct import_edge *leave)
+{
+    return enter->thread == leave->thread && enter->name.length == leave->name.length
+            && memcmp(enter->name.at, leave->name.at, enter->name.length) == 0;
+}
+
+static void tell_edge(struct snapshot *s)
+{
+    const struct import_edge *edge = &s->job->edges[s->next_edge++];
+    uint32_t thread = import_thread(s->job->import, EDGE_THREAD + edge->thread);
+
+    import_time(s->job->import, edge->ns);
+    if (edge->is_enter)
+        import_enter(s->job->import, thread, EDGES, false, edge->name);
+    else
+        import_leave(s->job->import, thread, EDGES, &edge->name);
+}
+
+/* Passes over edges from before the first record, but for those of ranges that are still open. */
+static void pass_edges(struct snapshot *s, uint64_t until)
+{
+    size_t *open = vec_new(s->job->edge_count + 1, sizeof(*open));
+    size_t count = 0;
+
+    for (; s->next_edge < s->job->edge_count && edge_time(s) < until; s->next_edge++) {
+        const struct import_edge *edge = &s->job->edges[s->next_edge];
+        size_t at = count;
+
+        if (edge->is_enter) {
+            open[count++] = s->next_edge;
+            continue;
+        }
+        while (at > 0 && !is_range_of(&s->job->edges[open[at - 1]], edge))
+            at--;
+        if (at > 0)
+            memmove(&open[at - 1], &open[at], (count-- - at) * sizeof *open);
+    }
+    for (size_t i = 0, next = s->next_edge; i < count; s->next_edge = next, i++) {
+        s->next_edge = open[i];
+        tell_edge(s);
+    }
+    free(open);
+}
+
 static size_t record_count(const struct snapshot *s)
 {
-    size_t count = s->notes.count;
+    size_t count = s->notes.count + s->job->edge_count;
 
     for (unsigned device = 0; device < s->device_count; device++)
         count += s->devices[device].count;
@@ -448,9 +500,14 @@ static void tell_trace(struct snapshot *s)
         unsigned device = earliest(s);
         bool is_note = is_note_next(s, device);
 
-        if (!is_note && device == s->device_count)
+        if (!is_note && device == s->device_count && s->next_edge == s->job->edge_count)
             return;
-        struct line *line = is_note ? &s->notes : &s->devices[device];
+        struct line *line = is_note || device == s->device_count ? &s->notes : &s->devices[device];
+        uint64_t time = import_torch_time_of(s, line);
+        if (edge_time(s) <= (time < TIME_MAX ? time * 1000 : UINT64_MAX - 1)) {
+            tell_edge(s);
+            continue;
+        }
         const struct pickle_value *record = &line->at[line->next];
 
         import_time(s->job->import, import_torch_time_of(s, line) * 1000);
@@ -530,8 +587,10 @@ static void import_torch_begin(struct snapshot *s)
 {
     unsigned device = earliest(s);
 
-    if (device < s->device_count)
-        import_time(s->job->import, import_torch_time_of(s, &s->devices[device]) * 1000);
+    if (device == s->device_count)
+        return;
+    import_time(s->job->import, import_torch_time_of(s, &s->devices[device]) * 1000);
+    pass_edges(s, import_torch_time_of(s, &s->devices[device]) * 1000);
 }
 
 static int import_torch_tell(struct snapshot *s)
