@@ -16,7 +16,7 @@ struct fields {
     const char *between[2];
     const char *step;
     uint64_t top;
-    bool all, native, json;
+    bool all, native, tensors, json;
 };
 
 static const struct args_option options[] = {
@@ -43,6 +43,10 @@ static const struct args_option options[] = {
         {"all", NULL, "the whole report instead of its first screen", CMD_FLAG(all)},
         {"native", NULL, "stacks with all frames, the framework's and native ones too",
                 CMD_FLAG(native)},
+        {"tensors", NULL,
+                "of a run under PyTorch's own allocator the tensors in its segments, by PyTorch's "
+                "record",
+                CMD_FLAG(tensors)},
         {"html", "FILE", "write the report as one HTML page to FILE (- = standard output)",
                 CMD_OUTPUT(html)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
@@ -210,12 +214,15 @@ static int print_report(struct report *report, const struct fields *fields)
     sources_figure(&report->load, report->window, report->symbols, &report->sources);
     if (fields->json || report->view == VIEW_ALL)
         report_pool_find(report);
+    if (!fields->html && (fields->json || report->view == VIEW_ALL))
+        report_tensors_find(report);
     progress_end();
     if (fields->html || pager_is_on()
             || !isatty(STDOUT_FILENO)) /* on a terminal the report prints as it is computed */
         progress_begin("reporting");
     r = print_as_asked(report, fields);
     progress_end();
+    report_tensors_done(report);
     rowpick_done(report->filter);
     sources_done(&report->sources);
     symbols_free(report->symbols);
@@ -250,8 +257,10 @@ static int report_command(const void *parsed, char **words)
     r = load_open(words[0], &report.load);
     if (r)
         return r;
+    r = fields->tensors ? report_tensors_only(&report) : CMD_DONE;
     report.kinds = datakind_find(&report.load);
-    r = check_window(fields, report.view);
+    if (r == CMD_DONE)
+        r = check_window(fields, report.view);
     if (r == CMD_DONE)
         r = report_window_find(&report, step_number(fields), fields->between);
     if (r == CMD_DONE)

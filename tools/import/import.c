@@ -342,6 +342,13 @@ static void place_falls(struct import *import, uint32_t number, uint64_t size)
     place->live_count--;
 }
 
+const char *import_range(const struct import *import, uint32_t thread)
+{
+    const struct import_range *range = import_ranges_here(&import->ranges, thread);
+
+    return range ? range->text : NULL;
+}
+
 /* ---- blocks ---- */
 
 static uint32_t import_take_live(struct import *import)

@@ -137,6 +137,9 @@ void import_enter(struct import *import, uint32_t thread, uint32_t group, bool i
 void import_leave(
         struct import *import, uint32_t thread, uint32_t group, const struct import_text *name);
 
+/* The path of the range that the thread is in; NULL = none. Valid until the next enter or leave. */
+const char *import_range(const struct import *import, uint32_t thread);
+
 /* A note for the reader of the report. 0 a fact, 1 a warning. */
 __attribute__((format(printf, 3, 4))) void import_note(
         struct import *import, unsigned severity, const char *format, ...);

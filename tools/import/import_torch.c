@@ -337,6 +337,25 @@ static void tell_held(struct snapshot *s, const struct pickle_value *record, uns
     import_reserved(s->job->import, (int)device, s->reserved[device]);
 }
 
+/*
+ * For what a thread without Python asks for, as the backward pass does: the range that the program
+ * was in, if the run's are known; else no stack.
+ */
+static uint32_t stack_of_range(struct snapshot *s)
+{
+    const char *path = s->job->edge_count ? import_range(s->job->import, THREAD) : NULL;
+    char *text = path ? vec_format("(%s, no Python)", path) : NULL;
+    struct import_frame frame = {.is_native = true};
+    uint32_t stack = 0;
+
+    if (text) {
+        frame.function = (struct import_text){text, strlen(text)};
+        stack = import_stack(s->job->import, 0, &frame);
+    }
+    free(text);
+    return stack;
+}
+
 static void tell_block(struct snapshot *s, const struct pickle_value *record, unsigned device)
 {
     struct import_block block = import_torch_block_of(s, record, device);
@@ -348,6 +367,8 @@ static void tell_block(struct snapshot *s, const struct pickle_value *record, un
     }
     if (is_alloc) {
         block.stack = import_torch_stack_of(s, import_torch_get(s, record, "frames"));
+        if (block.stack == 0)
+            block.stack = stack_of_range(s);
         import_alloc(s->job->import, &block);
     } else if (import_is_live(s->job->import, block.address, block.space)) {
         import_free(s->job->import, &block);

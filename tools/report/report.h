@@ -77,6 +77,7 @@ struct report {
     struct sources sources; /* sources of a capture */
     struct datakinds kinds; /* what each block is */
     struct stepview stated; /* steps for the whole report as text; for a page also detected steps */
+    struct report *tensors; /* the tensors in a run's segments; NULL = none, or not found */
     struct report_pool pool; /* likewise, and for JSON */
     struct render_ink ink;
     const char *path; /* path of the capture, as given */
@@ -356,6 +357,20 @@ void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
  */
 void report_answer_print(const struct report *report, const struct answer *answer);
 void report_lines_print(const struct report *report, const struct answer_lines *lines);
+
+/*
+ * Tensors in the segments of PyTorch's own allocator, as PyTorch recorded them (report_coverage.c):
+ * a report of their own, into report->tensors, for the whole run; report_tensors_done frees it.
+ * report_tensors_only makes the report one of tensors: 0, or CMD_BAD after one line on stderr.
+ */
+bool report_tensors_are_there(const struct report *report);
+int report_tensors_load(const struct report *report, struct load *ret_load);
+int report_tensors_only(struct report *report);
+void report_tensors_find(struct report *report);
+void report_tensors_done(struct report *report);
+void report_tensors_print(const struct report *report);
+void report_tensors_note(const struct report *report); /* of a view: its rows are segments */
+void report_tensors_json(struct json *json, const struct report *report);
 
 void report_text_print(const struct report *report);
 void report_json_print(const struct report *report);

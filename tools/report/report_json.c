@@ -248,8 +248,9 @@ static void report_json_no_page(struct json *json, const struct report *report)
 
 static void report_json_summary(struct json *json, const struct report *report)
 {
+    const struct report *inner = report->tensors ? report->tensors : report;
     struct answer answer = answer_find(
-            &report->load, report->symbols, report->window, &report->figures, &report->stated);
+            &inner->load, inner->symbols, inner->window, &inner->figures, &inner->stated);
 
     answer_json(json, "summary", &answer);
     answer_done(&answer);
@@ -276,6 +277,7 @@ void report_json(struct json *json, const struct report *report)
     report_waterfall_json(json, report);
     report_patterns_json(json, report);
     report_anchors_json(json, report);
+    report_tensors_json(json, report);
     if (!json->page)
         report_json_no_page(json, report);
 }

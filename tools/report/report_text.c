@@ -502,11 +502,12 @@ static void print_held(const struct report *report, enum view view)
 static void print_screen(const struct report *report)
 {
     const struct read_capture *capture = report->load.capture;
+    const struct report *inner = report->tensors ? report->tensors : report;
     struct answer answer = answer_find(
-            &report->load, report->symbols, report->window, &report->figures, &report->stated);
+            &inner->load, inner->symbols, inner->window, &inner->figures, &inner->stated);
     char *end = report_end_text(capture);
 
-    report_answer_print(report, &answer);
+    report_answer_print(inner, &answer);
     if (load_is_imported(capture))
         print_import(capture);
     else
@@ -518,8 +519,9 @@ static void print_screen(const struct report *report)
     figures_print(stdout, &report->figures);
     print_peaks(report);
     report_timeline_print(report);
+    report_tensors_print(report);
     print_hints_in_short(report);
-    report_lines_print(report, &answer.lines);
+    report_lines_print(inner, &answer.lines);
     report_kinds_print_short(report);
     report_views_print(report);
     answer_done(&answer);
@@ -545,6 +547,8 @@ void report_text_print(const struct report *report)
     report = &inked;
     if (view == VIEW_ALL)
         report_stated_find(&inked);
+    if (report->tensors)
+        report->tensors->ink = report->ink;
     if (view == VIEW_ALL && !report->is_whole) {
         print_screen(report);
         figures_print_trouble(stdout, report->symbols);
@@ -560,7 +564,9 @@ void report_text_print(const struct report *report)
         figures_print(stdout, &report->figures);
         print_peaks(report);
         report_timeline_print(report);
+        report_tensors_print(report);
     }
+    report_tensors_note(report);
     if (report->filter_text)
         report_field(report, "", "filter", "only rows with '%s' in a name or in their stack",
                 report->filter_text);

@@ -169,6 +169,10 @@ void report_views_print(const struct report *report)
     if (!report->is_whole) {
         report_views_print_start(report);
         puts(" --all             all else: stacks, libraries, device");
+        if (report->tensors) {
+            report_views_print_start(report);
+            puts(" --tensors --all   the same of tensors instead of segments");
+        }
         return;
     }
     print_view(report, VIEW_ANCHORS, count_anchors(report), "anchor", "");

@@ -42,6 +42,15 @@ def counted(row, work):
     if not any(row.case.script in (f["file"] or "") for p in tensors["places"] for f in p["stack"]):
         wrong.append("no stack reaches the script")
     segments = anchors.reports(work, "run")[0]
+    told = segments["tensors"]
+    if told["max_bytes"] != said["requested_bytes.all.peak"] or told["framework_max_bytes"] != told["max_bytes"] or not told["complete"]:
+        wrong.append(f"report: {told['max_bytes']} bytes of tensors, PyTorch says {said['requested_bytes.all.peak']}")
+    if told["segments_bytes"] != told["max_bytes"] + told["cached_bytes"] or told["segments_bytes"] > segments["peak_reserved_bytes"]:
+        wrong.append(f"report: {told['segments_bytes']} bytes of segments, of which {told['cached_bytes']} are cached")
+    if sum(r["bytes"] for r in told["rows"]) != told["max_bytes"]:
+        wrong.append("report: the lines do not add up to the peak")
+    if not any(a["name"] == "step/backward" and a["allocated_bytes"] for a in tensors["anchors"]):
+        wrong.append("no tensor is in step/backward")
     return wrong, f"{tensors['allocated_count']} allocations of tensors in {segments['allocated_count']} segments, as PyTorch counts them"
 
 
