@@ -395,8 +395,12 @@ static void framework_switches(struct launch *launch, const struct launch_reques
         if (api == LAUNCH_FRAMEWORK) {
             if (name)
                 launch_say(launch,
-                        vec_format("%s keeps a cache of its own: kedge sees segments, not tensors "
-                                   "(--api stream shows tensors)",
+                        vec_format(f == FRAMEWORK_PYTORCH
+                                        ? "%s keeps a cache of its own: kedge sees segments, and "
+                                          "tensors by PyTorch's own record (--api stream shows "
+                                          "tensors themselves)"
+                                        : "%s keeps a cache of its own: kedge sees segments, not "
+                                          "tensors (--api stream shows tensors)",
                                 name));
         } else if (f == FRAMEWORK_PYTORCH && api == LAUNCH_STREAM)
             pytorch_stream(launch, request, name != NULL);

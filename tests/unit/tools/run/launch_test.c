@@ -341,7 +341,7 @@ TEST(r94_the_framework_entrance_touches_no_framework)
             no_env);
     CHECK_STR_EQ(value(&l, "PYTORCH_CUDA_ALLOC_CONF"), "(none)");
     CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "(none)");
-    CHECK(has_line(&l, "segments, not tensors"));
+    CHECK(has_line(&l, "segments, and tensors by PyTorch's own record"));
     launch_done(&l);
 }
 

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# covers: tensors.c report_coverage.c
+"""Tensors in segments of PyTorch's own allocator, end to end, under every CPython 3.10 to 3.15 that is found.
+
+    pysegments.py CASE
+
+segmentlike.py stands in for PyTorch by its name; tests/frameworks asks the real one (cases/inside.py).
+"""
+import json
+import pathlib
+import sys
+
+from pyanchors import each
+from pystacks import HERE, PARTS, check, failures, fresh, run, same, tool_json
+from regresskit import KEDGE
+
+LIKE = PARTS / "segments"
+
+
+def segments(python, case, **changes):
+    """The report of a run, what the program noted, and the report as text."""
+    fresh("run.kcap", "noted.json")
+    done = run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", python, HERE / "segment_program.py", case, "noted.json",
+               PYTHONPATH=LIKE, KEDGE_HELD="none", **changes)
+    check(f"{case}: exit {done.returncode}: {done.stdout[-1500:]}", done.returncode == 0)
+    noted = json.loads(pathlib.Path("noted.json").read_text(encoding="utf-8"))
+    return tool_json("report", "run.kcap"), noted, run(KEDGE, "report", "run.kcap").stdout
+
+
+@each
+def what_lies_in_segments_is_told(python):
+    report, noted, text = segments(python, "counted")
+    tensors = report.get("tensors", {})
+    same("history was begun", noted["calls"], 1)
+    same("its bound", noted["bound"], 100000)
+    same("peak of tensors", tensors.get("max_bytes"), noted["peak"])
+    same("as counted", tensors["framework_max_bytes"], noted["peak"])
+    same("segments", tensors["segments_bytes"], noted["segments"] << 21)
+    same("cached", tensors["cached_bytes"], tensors["segments_bytes"] - tensors["max_bytes"])
+    check("complete", tensors["complete"])
+    rows = [row for row in tensors["rows"] if any((f["file"] or "").endswith("segment_program.py") for f in row["stack"])]
+    same("bytes with the program's lines", sum(row["bytes"] for row in rows), noted["peak"])
+    check(f"the line about it: {text}", "Segments 4.00 MiB, of which tensors 3.06 MiB at the peak, cached 960.00 KiB" in text)
+    view = run(KEDGE, "report", "run.kcap", "--view", "live").stdout
+    check(f"a view says that it is of segments: {view}", "--tensors shows the tensors" in " ".join(view.split()))
+    live = tool_json("report", "run.kcap", "--tensors")
+    same("live at the end, of tensors", live["allocated_count"], 10)
+
+
+@each
+def of_more_events_than_the_bound_the_newest_stay(python):
+    report, noted, _ = segments(python, "many", KEDGE_TENSORS="events=1000")
+    tensors = report["tensors"]
+    same("the bound", noted["bound"], 1000)
+    check("not complete", not tensors["complete"])
+    # an allocation and two records of its free; six blocks are known from what is live at the end
+    check(f"allocations: {tensors['allocated_count']}", 330 < tensors["allocated_count"] < 345)
+
+
+@each
+def r94_a_history_of_the_programs_own_ends_kedges(python):
+    report, noted, _ = segments(python, "own_history")
+    check("kedge's was there", noted["before"] > 0)
+    same("events behind the program's call", noted["behind"], 0)
+    same("events of the program's own", noted["own"], 1)
+    check("not complete", not report["tensors"]["complete"])
+
+
+@each
+def what_failed_is_kept_without_an_end(python):
+    report, noted, _ = segments(python, "out_of_memory")
+    same("it failed", noted["failed"], 6)
+    same("allocations", report["tensors"]["allocated_count"], 10)
+
+
+@each
+def nothing_is_recorded_where_nothing_lies_in_segments(python):
+    for changes in ({"LIKE_BACKEND": "cudaMallocAsync"}, {"KEDGE_TENSORS": "off"}, {"KEDGE_TENSORS": "read"},
+                    {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, {"KEDGE_MODE": "off"}):
+        fresh("run.kcap", "noted.json")
+        run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", python, HERE / "segment_program.py", "counted",
+            "noted.json", PYTHONPATH=LIKE, **changes)
+        same(f"{changes}: calls of PyTorch's recorder", json.loads(pathlib.Path("noted.json").read_text(encoding="utf-8"))["calls"], 0)
+
+
+@each
+def r111_a_snapshot_that_fails_is_noted(python):
+    report, _, _ = segments(python, "counted", LIKE_FAILS="1")
+    check("a record", "tensors" not in report)
+    check(f"no note: {report['notes']}", any("tensors are not known: ValueError" in note for note in report["notes"]))
+
+
+CASES = (what_lies_in_segments_is_told, of_more_events_than_the_bound_the_newest_stay, r94_a_history_of_the_programs_own_ends_kedges,
+         what_failed_is_kept_without_an_end, nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
+
+if __name__ == "__main__":
+    {case.__name__: case for case in CASES}[sys.argv[1]]()
+    sys.exit(bool(failures))
