@@ -8,6 +8,7 @@
 #include "tools/answer/subject.h"
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
+#include "tools/import/import_capture.h"
 #include "tools/load/figures.h"
 
 /* What all sentences are made of. */
@@ -218,12 +219,32 @@ struct answer answer_find(const struct load *load, struct symbols *symbols,
     return answer;
 }
 
+/* Of a run under PyTorch's own allocator: of the tensors in its segments. */
+static struct answer answer_of_tensors(const struct load *load, struct read_capture *capture)
+{
+    struct load tensors;
+    struct symbols *symbols;
+    struct answer answer;
+
+    load_capture(load->path, capture, &tensors);
+    symbols = symbols_new(tensors.trace);
+    answer = answer_of_run(&tensors, symbols);
+    symbols_free(symbols);
+    load_close(&tensors);
+    return answer;
+}
+
 struct answer answer_of_run(const struct load *load, struct symbols *symbols)
 {
+    struct read_capture *tensors = load->capture->record.bytes
+            ? import_capture_tensors(load->path, load->capture, load->trace)
+            : NULL;
     struct model_window window = model_whole(load->trace);
     struct model_figures figures;
     bool is_partial;
 
+    if (tensors)
+        return answer_of_tensors(load, tensors);
     figures_of(load, window, &figures, &is_partial);
     return answer_find(load, symbols, window, &figures, NULL);
 }

@@ -43,7 +43,10 @@ struct answer answer_find(const struct load *load, struct symbols *symbols,
         const struct stepview *view);
 void answer_done(struct answer *answer);
 
-/* The same of a whole run, with the steps that it states. */
+/*
+ * The same of a whole run, with the steps that it states; of its tensors, if a record of those is in
+ * it. Numbers of stacks are not valid then.
+ */
 struct answer answer_of_run(const struct load *load, struct symbols *symbols);
 
 /* The sentences as a JSON array of this name. */
