@@ -116,6 +116,7 @@ struct places {
     uint32_t *of;      /* per block */
     uint32_t *touched; /* in this round */
     size_t touched_count, touched_room;
+    uint64_t all, *ends; /* bytes of all places: now; at the end of each round */
     struct trend_change *changes;
     uint32_t *changed; /* the place of each */
     size_t change_count, change_room, changed_count, changed_room;
@@ -148,6 +149,7 @@ static void growth_touch(struct places *places, uint32_t number, uint64_t size, 
     struct place *place = &places->at[number];
 
     place->bytes += is_alloc ? size : 0 - size;
+    places->all += is_alloc ? size : 0 - size;
     place->blocks += is_alloc ? 1 : UINT64_MAX;
     if (!place->is_touched)
         VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
@@ -168,6 +170,7 @@ static void growth_end_round(struct places *places, uint32_t round)
         VEC_PUSH(places->changed, places->changed_count, places->changed_room) = number;
     }
     places->touched_count = 0;
+    places->ends[round] = places->all;
 }
 
 static void collect_changes(
@@ -176,6 +179,7 @@ static void collect_changes(
     uint32_t event = 0;
 
     places->change_count = places->changed_count = 0;
+    places->all = 0;
     for (size_t i = 0; i < places->count; i++)
         places->at[i].bytes = places->at[i].blocks = places->at[i].before = 0;
     for (uint32_t round = 0; round < rounds->count; round++) {
@@ -190,6 +194,17 @@ static void collect_changes(
     }
 }
 
+/*
+ * Whether a place rose once, and all places together hold no more now than before: what it gained,
+ * others let go. The same memory is then asked for in another way.
+ */
+static bool is_only_moved(
+        const struct places *places, uint32_t rounds, const struct trend_figures *is)
+{
+    return is->trend == TREND_UNKNOWN && is->rises == 1 && is->since > 0
+            && places->ends[rounds - 1] <= places->ends[is->since - 1];
+}
+
 /* The figures of each place; the caller frees them. */
 static struct trend_figures *judge_places(
         const struct trace *trace, const struct growth_rounds *rounds, struct places *places)
@@ -197,6 +212,7 @@ static struct trend_figures *judge_places(
     struct trend_figures *figures = vec_new(places->count, sizeof(*figures));
     struct trend_change *own = vec_new(rounds->count, sizeof(*own));
 
+    places->ends = vec_new(rounds->count, sizeof(*places->ends));
     collect_changes(trace, rounds, places);
     struct vec_lists lists = vec_lists_new(places->changed, places->change_count, places->count);
     for (size_t i = 0; i < places->count; i++) {
@@ -204,8 +220,11 @@ static struct trend_figures *judge_places(
         for (size_t k = 0; k < count; k++)
             own[k] = places->changes[lists.at[lists.first[i] + k]];
         figures[i] = trend_of(own, count, rounds->count);
+        if (is_only_moved(places, rounds->count, &figures[i]))
+            figures[i].trend = TREND_STEADY;
     }
     vec_lists_done(&lists);
+    free(places->ends);
     free(own);
     return figures;
 }

@@ -12,6 +12,9 @@
  * last allocation was held in a phase only, and grows not; what was freed after it may have been
  * freed by the phase or by the program's exit, and is unknown.
  *
+ * A site that rose once, while all sites together hold no more than before, is steady: the same
+ * memory is asked for in another way.
+ *
  * A site is a stack; without stacks a size. The last round that the program did not leave has no
  * end, as it includes the frees at the program's exit.
  *

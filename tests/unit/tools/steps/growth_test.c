@@ -114,6 +114,7 @@ TEST(what_is_held_for_a_while_does_not_grow)
 {
     static const struct row rows[] = {
             {"the steps free all", "s+a.-a)", 6, "", TREND_STEADY, ""},
+            {"asked for in another way", "s+a+b.)s.)s.)s-a-b+c.)s.)", 1, "", TREND_STEADY, ""},
             {"double buffers", "s+a.) s+a.-a-a)", 6, "", TREND_STEADY, ""},
             {"an epoch adds up", "e s+a)s+a)s+a) -a-a-a )", 3, "", TREND_STEADY, ""},
             {"all evaluations free what they added up", "s.) v+a)v+a)v+a) -a-a-a", 3, ".",
