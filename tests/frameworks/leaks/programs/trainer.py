@@ -46,7 +46,7 @@ def arguments(**named):
 
 
 def trained(kind, said, callbacks=(), model=None, **named):
-    trainer = kind(model or gpt2(), arguments(**named), train_dataset=Texts(), eval_dataset=torch.utils.data.Subset(Texts(), range(8)),
+    trainer = kind(model or gpt2(), arguments(**named), train_dataset=torch.utils.data.Subset(Texts(), range(16)), eval_dataset=torch.utils.data.Subset(Texts(), range(8)),
                    callbacks=[Said(said), *callbacks])
     trainer.train()  # made: callback_hooks
     return trainer
