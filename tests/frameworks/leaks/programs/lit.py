@@ -105,7 +105,7 @@ def fit(net, said, *callbacks, validate=False, epochs=4, **named):
     loader = DataLoader(torch.randn(256 * 4, 256), 256)
     trainer = lightning.Trainer(max_epochs=epochs, accelerator="gpu", devices=1, enable_progress_bar=False, logger=False, enable_checkpointing=False,
                                 num_sanity_val_steps=0, enable_model_summary=False, callbacks=[*callbacks, Said(said)], **named)
-    trainer.fit(net, loader, DataLoader(torch.randn(512, 256), 256) if validate else None)
+    trainer.fit(net, loader, DataLoader(torch.randn(512, 256), 256) if validate else None)  # made: lightning_batches
 
 
 def lightning_outputs(leak):

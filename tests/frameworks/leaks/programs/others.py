@@ -222,7 +222,7 @@ def ppo_distributions(leak):
         def _on_rollout_end(self):
             observations = torch.zeros(256, 4096, device="cuda")  # made: ppo_distributions
             now = self.model.policy.get_distribution(observations)  # made: ppo_distributions
-            self.distributions.append(now if leak else now.entropy().mean().item())  # kept: ppo_distributions
+            self.distributions.append(now.distribution if leak else now.entropy().mean().item())  # kept: ppo_distributions
             say("rollout", len(self.distributions))
 
     ppo(Divergence(), 6 * 64)
