@@ -242,7 +242,7 @@ __attribute__((constructor)) static void loaded(void)
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
                 &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,
-                        kinds_start(&early) ? kinds_at : NULL});
+                        kinds_start(&early) ? kinds_at : NULL, kinds_name});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

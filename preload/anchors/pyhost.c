@@ -460,6 +460,20 @@ static void pyhost_tell(
         parts.at(&moment);
 }
 
+/* A module that is called outermost, though another one has it, is named as inside that one. */
+static object *pyhost_call_named(object *callable, object *const *args, size_t count, object *names)
+{
+    const char *name = names_wanted && parts.name && pyloop_inner() ? parts.name(args[0]) : NULL;
+    object *result;
+
+    if (!name)
+        return plain_call(callable, args, count, names);
+    source_enter_python(name);
+    result = plain_call(callable, args, count, names);
+    source_leave_python(name);
+    return result;
+}
+
 static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framework, object *callable,
         object *const *args, size_t count, object *names)
 {
@@ -488,7 +502,8 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
     pyloop_enter(&call, kind, trains, pyhost_who(args, count, kind == PYLOOP_SCALER));
     if (kind == PYLOOP_FORWARD && pyloop_in_forward())
         pyloop_set_inner(&here);
-    result = plain_call(callable, args, count, names);
+    result = is_told && kind == PYLOOP_FORWARD ? pyhost_call_named(callable, args, count, names)
+                                               : plain_call(callable, args, count, names);
     pyloop_set_inner(before);
     if (is_told && result)
         pyhost_tell(kind, false, args, count, names);

@@ -45,7 +45,12 @@ struct pyhost_parts {
     void (*look)(void);             /* called at each audit event of the interpreter */
     void (*look_for_classes)(void); /* called at each backward pass */
     void (*forget)(void);           /* called when the interpreter has ended */
-    void (*at)(const struct pyhost_moment *moment); /* NULL: nobody asks */
+    void (*at)(const struct pyhost_moment *moment); /* NULL: nobody asks, as below */
+    /*
+     * The dotted name of a module whose call was told of, from the outermost module that has it;
+     * NULL: none has it.
+     */
+    const char *(*name)(struct pyhost_object *module);
 };
 
 /*

@@ -5,10 +5,11 @@
  *     pyhost.c: a module is called, an optimizer has stepped ─┐
  *     PyTorch makes an OutOfMemoryError ──────────────────────┴─► kindwalk_look ─► capture_data
  *
- * A look is made at the first, second, third and fourth step of each optimizer, then when their
- * number is a power of two, and when its state has more entries than before; likewise at calls of
- * an outermost module, and at failed allocations. So what the looks take is nothing beside the
- * steps. What is live between two looks gets its kind in the tools (tools/kinds).
+ * A look is made before the first step of each optimizer, after the first, the second, the fourth
+ * one and so on, and when its state has another number of entries than before; at the first call of
+ * an outermost module, unless a program has made many of them; and at failed allocations. So what
+ * looks take is little beside the steps. What is live between two looks gets its kind in the tools
+ * (tools/load/datakind.h).
  *
  * No code of the program is called. Gradients are not read while a backward pass runs in any
  * thread, which is known of passes that Python starts.
@@ -26,6 +27,12 @@ bool kinds_start(const struct config *config);
 
 /* A call of a watched function begins or has ended; for pyhost_parts.at. */
 void kinds_at(const struct pyhost_moment *moment);
+
+/*
+ * The name of a module that was told of, from the outermost module that has it; NULL: none has it.
+ * Valid until the module's next call. For pyhost_parts.name.
+ */
+const char *kinds_name(struct pyhost_object *module);
 
 /* At each audit event of the interpreter: watches what is not watched yet. */
 void kinds_find(void);

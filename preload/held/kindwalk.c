@@ -15,62 +15,55 @@
 typedef struct pyhost_object object;
 
 enum {
-    NAME = 256,           /* bytes of a name; longer ones are cut */
-    NAMES = 8 << 20,      /* bytes of the names of parameters in one look */
-    DEEP = 64,            /* modules inside one another */
-    NESTED = 3,           /* containers inside one another, of an optimizer's state or arguments */
-    INPUTS = 64,          /* tensors of a call */
-    HELD = 16,            /* modules inside one another, where one of them is looked for */
-    KINDWALK_ROOTS = 4096 /* known at one time */
+    NAME = 256,            /* bytes of a name; longer ones are cut */
+    NAMES = 8 << 20,       /* bytes of the names of parameters in one look */
+    DEEP = 64,             /* modules inside one another */
+    NESTED = 3,            /* containers inside one another, of an optimizer's state or arguments */
+    INPUTS = 64,           /* tensors of a call */
+    HELD = 16,             /* modules inside one another, where one of them is looked for */
+    KINDWALK_ROOTS = 4096, /* of a look */
+    NUMBERS = 65536        /* of roots of all looks */
 };
 
 /* ---- roots ---------------------------------------------------------------------------------- */
 
+/* Of the last look; the objects are valid until the program goes on. */
 static struct root {
-    object *weak; /* NULL: unused */
-    object *is;   /* valid as long as `weak` refers to it */
+    object *is;
     uint32_t number;
 } * roots;
-static uint32_t root_count, last_number;
+static uint32_t root_count;
 
-static bool kindwalk_lives(const struct root *root)
-{
-    return root->weak && tensors_is_weak_of(root->weak, root->is);
-}
-
-/* Forgets those that have ended. */
-static void kindwalk_sweep(void)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < root_count; i++) {
-        if (kindwalk_lives(&roots[i]))
-            roots[kept++] = roots[i];
-        else
-            pyhost_drop(roots[i].weak);
-    }
-    root_count = kept;
-}
+/* Numbers of roots. One at the place of another one that has ended gets its number. */
+struct numbered {
+    uint64_t is;
+    uint64_t number;
+};
+static struct table numbers = TABLE_OF(struct numbered);
 
 /* False: there is no room. */
 static bool kindwalk_add_root(object *is)
 {
-    object *weak;
+    struct numbered *numbered = table_find(&numbers, (uintptr_t)is);
 
-    for (uint32_t i = 0; i < root_count; i++)
-        if (roots[i].is == is)
-            return true;
     if (!roots)
         roots = meta_map(KINDWALK_ROOTS * sizeof *roots);
-    weak = roots && root_count < KINDWALK_ROOTS ? tensors_new_weak(is) : NULL;
-    if (weak)
-        roots[root_count++] = (struct root){weak, is, ++last_number};
-    return weak;
+    if (!roots || root_count == KINDWALK_ROOTS)
+        return false;
+    if (!numbered && numbers.count < NUMBERS) {
+        numbered = table_add(&numbers, (uintptr_t)is);
+        if (numbered)
+            numbered->number = numbers.count;
+    }
+    if (numbered)
+        roots[root_count++] = (struct root){is, (uint32_t)numbered->number};
+    return numbered;
 }
 
 void kindwalk_forget(void)
 {
     root_count = 0;
+    table_clear(&numbers);
 }
 
 /* ---- a look --------------------------------------------------------------------------------- */
@@ -332,27 +325,36 @@ static void kindwalk_choose(object *list)
     table_clear(&inner);
 }
 
-/* Whether one of the roots has the module, down to a few levels. */
-static bool kindwalk_has(object *outer, const object *module, unsigned deep)
+/* Finds a module below another one, a few levels down, and appends its dotted name. */
+static bool kindwalk_find(
+        object *outer, const object *module, unsigned deep, char *name, size_t used, size_t size)
 {
     object *children = kindwalk_dict(outer, "_modules");
     object *key, *value;
     intptr_t at = 0;
 
-    while (children && tensors_next(children, &at, &key, &value))
+    while (children && tensors_next(children, &at, &key, &value)) {
+        const char *text = tensors_text(key);
+        int length = snprintf(name + used, size - used, "%s%s", used ? "." : "", text ? text : "");
+
+        if (length < 0 || (size_t)length >= size - used || tensors_class(value) != TENSORS_MODULE)
+            continue;
         if (value == module
-                || (deep < HELD && tensors_class(value) == TENSORS_MODULE
-                        && kindwalk_has(value, module, deep + 1)))
+                || (deep < HELD
+                        && kindwalk_find(
+                                value, module, deep + 1, name, used + (size_t)length, size)))
             return true;
+    }
     return false;
 }
 
-static bool kindwalk_add_if_root(object *is)
+bool kindwalk_name(object *module, char *name, size_t size)
 {
     for (uint32_t i = 0; i < root_count; i++)
-        if (tensors_class(roots[i].is) == TENSORS_MODULE && kindwalk_has(roots[i].is, is, 0))
+        if (roots[i].is != module && tensors_class(roots[i].is) == TENSORS_MODULE
+                && kindwalk_find(roots[i].is, module, 0, name, 0, size))
             return true;
-    return kindwalk_add_root(is);
+    return false;
 }
 
 static void kindwalk_search(void)
@@ -380,7 +382,7 @@ static void kindwalk_roots(enum tensors_class class)
     }
 }
 
-void kindwalk_look(object *stranger, bool searches, bool reads_gradients)
+void kindwalk_look(bool reads_gradients)
 {
     if (!tensors_begin())
         return;
@@ -391,11 +393,8 @@ void kindwalk_look(object *stranger, bool searches, bool reads_gradients)
             .flags = reads_gradients ? 0 : FORMAT_DATA_BUSY,
             .reads_gradients = reads_gradients,
     };
-    kindwalk_sweep();
-    if (searches)
-        kindwalk_search();
-    if (stranger && !kindwalk_add_if_root(stranger))
-        walk.flags |= FORMAT_DATA_CUT;
+    root_count = 0;
+    kindwalk_search();
     kindwalk_roots(TENSORS_MODULE);
     kindwalk_roots(TENSORS_OPTIMIZER);
     guard_push();

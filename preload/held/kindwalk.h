@@ -8,8 +8,7 @@
  *
  * Modules are looked at from *roots* on: modules that no other live module has. Roots and
  * optimizers are found among all objects that the collector knows, which takes 10 to 30 ns for each
- * of them; between two such searches those known are looked at again. Each gets a number; those that
- * have ended are recognised by weak references.
+ * of them. Each gets a number. No reference to them is kept.
  *
  * A name is told once for each block (capture_data). Scripted modules, whose members are in C, and
  * sparse tensors are not looked at.
@@ -20,15 +19,19 @@
 #define KEDGE_PRELOAD_KINDWALK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct pyhost_object;
 
+/* Looks at all roots and optimizers. */
+void kindwalk_look(bool reads_gradients);
+
 /*
- * Looks at all roots and optimizers. `searches`: also for ones that are not known yet; `stranger`
- * counts as one, unless another root has it. NULL: there is none.
+ * Right after a look: the dotted name of a module from the first root that has it. False: it is in
+ * no root, or is one.
  */
-void kindwalk_look(struct pyhost_object *stranger, bool searches, bool reads_gradients);
+bool kindwalk_name(struct pyhost_object *module, char *name, size_t size);
 
 /* Whether a module has parameters, buffers or modules: else it needs no search. */
 bool kindwalk_has_members(struct pyhost_object *module);

@@ -24,17 +24,15 @@ typedef struct pyhost_object object;
     F(int, PyType_IsSubtype, (const object *, const object *))                    \
     F(void *, PyType_GetSlot, (object *, int))                                    \
     F(unsigned long long, PyLong_AsUnsignedLongLong, (object *))                  \
-    F(object *, PyWeakref_NewRef, (object *, object *))                           \
     F(int, PyGC_Disable, (void))                                                  \
     F(int, PyGC_Enable, (void))                                                   \
-    F(void, PyErr_Clear, (void))
+    F(void, PyErr_Clear, (void))                                                  \
+    F(void, Py_IncRef, (object *))
 
 #define TENSORS_MEMBER(result, name, params) \
     result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
 static struct {
     TENSORS_FUNCTIONS(TENSORS_MEMBER)
-    object *(*PyWeakref_GetObject)(object *);          /* up to 3.14 */
-    int (*PyWeakref_GetRef)(object *, object **);      /* from 3.13 on */
     object *none, *yes, *dict, *list, *tuple, *member; /* None, True, and types */
 } py;
 #undef TENSORS_MEMBER
@@ -58,7 +56,7 @@ static object *off;   /* holds __torch_function__ off; NULL outside of a look */
 static bool collects; /* the collector was on */
 
 enum {
-    CLASSES = 256,
+    CLASSES = 2048,
     TYPE = 8 /* of an object with a GIL: offset of its type */
 };
 static struct {
@@ -83,16 +81,13 @@ static bool tensors_find_functions(void)
     is_whole &= py.name != NULL;
     TENSORS_FUNCTIONS(TENSORS_FIND)
 #undef TENSORS_FIND
-    *(void **)&py.PyWeakref_GetObject = pyhost_function("PyWeakref_GetObject");
-    *(void **)&py.PyWeakref_GetRef = pyhost_function("PyWeakref_GetRef");
     py.none = pyhost_function("_Py_NoneStruct");
     py.yes = pyhost_function("_Py_TrueStruct");
     py.dict = pyhost_function("PyDict_Type");
     py.list = pyhost_function("PyList_Type");
     py.tuple = pyhost_function("PyTuple_Type");
     py.member = pyhost_function("PyMemberDescr_Type");
-    return is_whole && (py.PyWeakref_GetObject || py.PyWeakref_GetRef) && py.none && py.yes
-            && py.dict && py.list && py.tuple && py.member;
+    return is_whole && py.none && py.yes && py.dict && py.list && py.tuple && py.member;
 }
 
 static bool tensors_find_getter(struct getter *getter, object *type, const char *name)
@@ -349,23 +344,13 @@ object *tensors_new_objects(void)
     return NULL;
 }
 
-object *tensors_new_weak(object *which)
+object *tensors_new_token(object *which)
 {
-    object *weak = py.PyWeakref_NewRef(which, NULL);
+    object *token = pyhost_own(which,
+            tensors_class(which) == TENSORS_MODULE ? "_non_persistent_buffers_set"
+                                                   : "_zero_grad_profile_name");
 
-    if (!weak)
-        py.PyErr_Clear();
-    return weak;
-}
-
-bool tensors_is_weak_of(object *weak, const object *which)
-{
-    object *found = NULL;
-
-    if (!py.PyWeakref_GetRef)
-        return py.PyWeakref_GetObject(weak) == which;
-    if (py.PyWeakref_GetRef(weak, &found) < 0)
-        py.PyErr_Clear();
-    pyhost_drop(found); /* the caller has a reference, if it is this object */
-    return found && found == which;
+    if (token)
+        py.Py_IncRef(token);
+    return token;
 }

@@ -77,7 +77,7 @@ class Net(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self._parameters, self._buffers = {}, {}
+        self._parameters, self._buffers, self._non_persistent_buffers_set = {}, {}, set()
 
     def __setattr__(self, name, value):
         if isinstance(value, Parameter):
@@ -93,6 +93,7 @@ class Adam(optim.Optimizer):
 
     def __init__(self, parameters):
         super().__init__(None)
+        self._zero_grad_profile_name = "".join(["Optimizer.zero_grad#", type(self).__name__])
         self.param_groups, self.state = [{"params": list(parameters), "lr": 1.0}], {}
 
     def step(self, closure=None):

@@ -97,6 +97,9 @@ def two_modules_never_share_a_name(python):
 def parts_that_a_step_calls_have_the_names_of_the_whole(python):
     _, rows = told(python, "parts")
     same("parameters", set(names(rows, "parameters")), {"enc.weight", "dec.weight"})
+    report, _ = looked(python, "parts", KEDGE_ANCHORS="python=modules")
+    found = [a["name"] for a in report["anchors"] if a["name"].startswith("step/forward/")]
+    same("anchors", sorted(found), 5 * ["step/forward/dec"] + 5 * ["step/forward/enc"])
 
 
 @each

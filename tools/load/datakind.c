@@ -406,8 +406,9 @@ static bool datakind_is_activation(const struct job *job, const struct trace_blo
 
 /* Blocks of one call site and phase, perhaps of one size. */
 struct class {
-    uint64_t named;   /* bits by kind */
-    uint64_t unnamed; /* that were live at a look and had no name */
+    uint64_t named;      /* bits by kind */
+    uint64_t unnamed;    /* that were live at a look and had no name */
+    uint64_t not_inputs; /* the same when arguments of a call were looked at */
 };
 
 struct classes {
@@ -433,14 +434,15 @@ static struct class *datakind_class(struct classes *classes, struct key key)
     return &classes->at[at];
 }
 
-/* Times of looks, ascending. */
-static uint64_t *datakind_looks(const struct read_capture *capture, size_t *ret_count)
+/* Times of looks, or of looks at arguments, ascending. */
+static uint64_t *datakind_looks(
+        const struct read_capture *capture, enum format_data of, size_t *ret_count)
 {
     uint64_t *times = vec_new(capture->data_count + 1, sizeof(*times));
     size_t count = 0;
 
     for (size_t i = 0; i < capture->data_count; i++)
-        if (capture->data[i].kind == FORMAT_DATA_LOOK)
+        if (capture->data[i].kind == of)
             times[count++] = capture->data[i].time_ns;
     VEC_SORT(times, count, vec_by_number);
     *ret_count = count;
@@ -466,15 +468,19 @@ static bool datakind_was_seen(const struct trace_block *block, const uint64_t *t
 
 static void datakind_learn(struct job *job, struct classes *classes)
 {
-    size_t count;
-    uint64_t *times = datakind_looks(job->load->capture, &count);
+    const struct read_capture *capture = job->load->capture;
+    size_t count, input_count;
+    uint64_t *times = datakind_looks(capture, FORMAT_DATA_LOOK, &count);
+    uint64_t *input_times = datakind_looks(capture, FORMAT_DATA_INPUT, &input_count);
 
     for (size_t i = 0; i < job->trace->block_count; i++) {
         const struct trace_block *block = &job->trace->blocks[i];
         bool is_named = job->kinds->name[i] != TRACE_NONE;
+        bool is_seen = !is_named && datakind_was_seen(block, times, count);
+        bool is_no_input = !is_named && datakind_was_seen(block, input_times, input_count);
 
         if (block->memclass >= MEMCLASS_DEVICE_END || datakind_is_temporary(job, block)
-                || (!is_named && !datakind_was_seen(block, times, count)))
+                || !(is_named || is_seen || is_no_input))
             continue;
         for (unsigned by_size = 0; by_size < 2; by_size++) {
             struct class *class = datakind_class(
@@ -482,11 +488,12 @@ static void datakind_learn(struct job *job, struct classes *classes)
 
             if (is_named)
                 class->named |= UINT64_C(1) << job->kinds->of[i];
-            else
-                class->unnamed++;
+            class->unnamed += is_seen;
+            class->not_inputs += is_no_input;
         }
     }
     free(times);
+    free(input_times);
 }
 
 /* The kind that all of a class have that were seen; DATAKIND_COUNT: none, or several. */
@@ -496,8 +503,10 @@ static enum datakind datakind_told(
     uint32_t at = keytable_get(&classes->index, key, TRACE_NONE);
     const struct class *class = at == TRACE_NONE ? NULL : &classes->at[at];
 
-    *ret_is_known = class;
-    if (!class || class->unnamed)
+    *ret_is_known = class && (class->named || class->unnamed);
+    if (!class
+            || (class->named == UINT64_C(1) << DATAKIND_INPUTS ? class->not_inputs
+                                                               : class->unnamed))
         return DATAKIND_COUNT;
     for (unsigned kind = 0; kind < DATAKIND_COUNT; kind++)
         if (class->named == UINT64_C(1) << kind)

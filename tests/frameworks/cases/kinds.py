@@ -9,7 +9,7 @@ import harness
 PACKAGE, TITLE = "torch", "What the memory is, in PyTorch programs"
 section = anchors.section
 STEPS = 6
-OWN = {"KEDGE_ANCHORS": "python", "HF_HUB_OFFLINE": "1"}
+OWN = {"KEDGE_ANCHORS": "python=modules", "HF_HUB_OFFLINE": "1"}
 LAYERS = {"gpt": r"(wte|wpe|h\.\d\.(norm[12]|qkv|out|up|down))\.(weight|bias)(, and 1 more)?$", "lightning": r"(enc\.0|dec)\.(weight|bias)$",
           "gan": r"Net(#2)?\.[02]\.(weight|bias)$", "ema": r"CNN(#2)?\.(features\.\d|head)\.(weight|bias)$",
           "hf": r"transformer\.(wte|wpe|h\.\d|ln_f)\..*(weight|bias)(, and 1 more)?$"}
@@ -43,6 +43,9 @@ def kinds(row, work):
     if len(names) != len(set(names)):
         wrong.append(f"two parameters share a name: {sorted(names)}")
     wrong += [f"a parameter is called {name}" for name in names if not re.match(LAYERS.get(model, ""), name)]
+    paths = {a["name"] for a in report["anchors"]}
+    if model == "lightning" and not {f"step/optimizer/forward/{part}" for part in ("enc", "enc/0", "dec")} <= paths:
+        wrong.append(f"no modules by name: {sorted(paths)}")
     peak = sizes(report["kinds_at_max"])
     return wrong, (f"{sum(own.values())} bytes as the objects say, {len(names)} names; unknown at the peak: "
                    f"{100 * peak.get('unknown', 0) / sum(peak.values()):.2f} %")

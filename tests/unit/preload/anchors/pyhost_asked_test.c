@@ -248,7 +248,8 @@ static unsigned watched(const char *its_version)
     version = its_version;
     hooks = 0;
     pyhost_start(false,
-            &(struct pyhost_parts){pyparts_look, pyparts_look_for_classes, pyparts_forget, NULL});
+            &(struct pyhost_parts){
+                    pyparts_look, pyparts_look_for_classes, pyparts_forget, NULL, NULL});
     return hooks;
 }
 
