@@ -503,6 +503,14 @@ def sections_that_are_not_always_there_draw_and_sort():
         check("held by kept[*]" in page.value("document.querySelector('.keeper').innerText"), "the answer does not name a holder")
         page.close()
 
+        tool("report", capture("bad"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9", "--html", "window.html")
+        window = data_of(pathlib.Path("window.html").read_text(encoding="utf-8"))
+        page = started.open("window.html")
+        check(f"{human(window['peak_reserved_bytes'] - window['peak_live_bytes'])} fragmentation" in page.value("document.querySelector('.facts').innerText"), "the fragmentation of a window is another")
+        check(page.value("document.getElementById('moment-title').innerText").endswith("of the window"), "a window is said to be the run")
+        same("a window's table", page.value("document.querySelector('#moment tfoot').rows[0].cells[1].innerText"), human(window["peak_live_bytes"]))
+        page.close()
+
         page = started.open(written("unsaid"))
         check(page.value("document.querySelectorAll('.step0, .step1').length") > 0, "no mark of a detected step") # those of no width have none
         said = page.value("document.querySelector('#answer .where').innerText")

@@ -101,10 +101,11 @@ function fact(word, figure, more) {
     return element("div", null, element("dt", null, word), element("dd", null, figure, more ? element("small", null, more) : null));
 }
 
-/* What was reserved at its peak beyond the peak of what was live. */
+/* What was reserved at its peak beyond the peak of what was live, as `diff` counts it. With hints in a window that is not known. */
 function fragmentationText(f) {
-    const beyond = f.peak_reserved_bytes - Math.min(f.peak_live_bytes, f.max_with_hints_bytes ?? f.peak_live_bytes);
-    return beyond > 0 ? "; " + bytes(beyond) + " fragmentation" : "";
+    const isHinted = f.max_with_hints_bytes !== null && f.max_with_hints_bytes < f.max_bytes;
+    const beyond = f.peak_reserved_bytes - (isHinted ? f.max_with_hints_bytes : f.peak_live_bytes);
+    return beyond > 0 && !(isHinted && f.max_bytes !== f.peak_live_bytes) ? "; " + bytes(beyond) + " fragmentation" : "";
 }
 
 function facts(data) {

@@ -43,7 +43,8 @@ class Moment {
         const live = leaf => (leaf < 0 ? 0 : run.live[leaf]);
         const isWhole = from === 0 && behind === run.leaves;
         const step = run.steps.findIndex(one => one[2] === from && one[3] === behind);
-        const range = isWhole ? "the run" : step >= 0 ? stepName(run.data, step) : "this range";
+        const whole = run.data.window.from || run.data.window.to ? "the window" : "the run";
+        const range = isWhole ? whole : step >= 0 ? stepName(run.data, step) : "this range";
         const before = live(this.before(from));
         const place = run.placeOf(top);
         this.heading.textContent = "Live at the highest moment of " + range;
