@@ -2,6 +2,7 @@
 """What a program can see of its own training, printed, and faults in each of its steps (same_program.py, same_trainers.py)."""
 import copy
 import functools
+import gc
 import hashlib
 import inspect
 import io
@@ -111,6 +112,7 @@ def told(value, deep=0):
 
 
 def tell(title, model, optimizer=None):
+    gc.collect()  # when the collector runs by itself depends on how many objects there were
     print(title, saved(model), saved(model.state_dict()), saved(optimizer.state_dict() if optimizer else None))
     for name, module in model.named_modules():
         print("  module", name, type(module).__qualname__, told(vars(module)), weakref.getweakrefcount(module), sys.getrefcount(module))
