@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The planted leaks: which program, whose library, and what an answer has to say. Written before kedge was asked.
+"""The planted leaks: which program, whose library, and what an answer has to say. Written before kedge was asked, but for this: the
+lines of `optimizers_anew`, `cycles` and `lightning_batches` got a second mark, the rounds other words, and `callback_weights` and
+`ppo_distributions`, which at first leaked nothing, their fault.
 
 Which lines are right stands in the programs: `# made: NAME` where the memory comes from, `# kept: NAME` where something takes hold
 of it. (`# made: forward` are the lines of the GPT's forward pass; they are right for a case whose graphs or outputs come from there.)
