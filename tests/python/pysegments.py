@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: tensors.c report_coverage.c
+# covers: history.c report_coverage.c
 """Tensors in segments of PyTorch's own allocator, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pysegments.py CASE
