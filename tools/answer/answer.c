@@ -22,11 +22,29 @@ struct answer_facts {
 
 /* ---- holders -------------------------------------------------------------------------------- */
 
-/* Blocks of a subject that the same objects refer to. */
+/* Blocks of a subject whose holders differ in keys and indices at most. */
 struct answer_holder {
-    const char *text; /* of struct read_held */
+    const char *text; /* of struct read_held, of the first row */
+    bool is_one;      /* all rows have this text */
     uint64_t bytes, count;
 };
+
+/* "sessions[*][*]" of "sessions['user-1'][0]": all in brackets is a star. The caller frees it. */
+static char *without_keys(const char *text)
+{
+    char *plain = vec_new(2 * strlen(text) + 1, 1);
+    size_t length = 0;
+    unsigned depth = 0;
+
+    for (; *text; text++) {
+        depth -= *text == ']' && depth > 0;
+        if (depth == 0)
+            plain[length++] = *text;
+        if (*text == '[' && depth++ == 0)
+            plain[length++] = '*';
+    }
+    return plain;
+}
 
 /* The number of the last walk; if memory ran out, of the last one at a failure. 0: there is none. */
 static uint32_t last_walk(const struct load *load)
@@ -61,8 +79,11 @@ static struct answer_holder largest_holder(
 
         if (row->walk != walk || !subject->has[facts->of.load->held_stacks[i]])
             continue;
-        struct answer_holder *holder = &holders[keytable_number(&index, keytable_text(row->text))];
-        holder->text = row->text;
+        char *plain = without_keys(row->text);
+        struct answer_holder *holder = &holders[keytable_number(&index, keytable_text(plain))];
+        holder->is_one = !holder->text || (holder->is_one && strcmp(holder->text, row->text) == 0);
+        holder->text = holder->text ? holder->text : row->text;
+        free(plain);
         holder->bytes += row->bytes;
         holder->count += row->count;
         if (holder->bytes > most.bytes)
@@ -82,10 +103,17 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
 
     if (!facts->window.is_named)
         holder = largest_holder(facts, subject);
-    const char *first = holder.text ? strchr(holder.text, '\n') : NULL; /* behind the kind */
+    char *told = !holder.text ? vec_text("")
+            : holder.is_one   ? vec_text(holder.text)
+                              : without_keys(holder.text);
+    const char *first = strchr(told, '\n'); /* behind the kind */
     bool is_most = holder.bytes >= subject->bytes / 2;
-    if (!first || !is_most || strstr(first, " of ?")) /* what has no name is no answer */
+    /* What has no name is no answer. */
+    if (!first || !is_most || strstr(first, " of ?")
+            || strncmp(first, "\nnothing that ", 14) == 0) {
+        free(told);
         return vec_text("");
+    }
     first++;
     /* The graph of a running function's loss is needed: its backward pass is still to come. */
     is_kept_graph = subject->grows && !strchr(first, '\n') && strncmp(first, "graph of ", 9) == 0
@@ -100,6 +128,7 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
     char *whole = vec_format("%s (%" PRIu64 " of %" PRIu64 " block%s)%s", text,
             min_of(holder.count, subject->blocks), subject->blocks, render_s(subject->blocks),
             is_kept_graph ? ", .item() or .detach() there frees it" : "");
+    free(told);
     free(text);
     return whole;
 }
@@ -172,8 +201,9 @@ static void answer_make(const struct answer_facts *facts, struct answer *answer)
 
     if (lines->count)
         largest = subject_of_line(&facts->of, &lines->list[0]);
-    if (growing.title && growing.has[lines->list[0].stack])
-        subject_done(&largest); /* it is a part of this */
+    for (size_t i = 0; growing.title && largest.title && i < load->trace->stack_count; i++)
+        if (growing.has[i] && largest.has[i])
+            subject_done(&largest); /* a part of it is told */
     answer->has_saved = facts->has_saved;
     if (facts->has_saved)
         answer->sentence[answer->count++] = saved_text(facts->figures);

@@ -295,6 +295,27 @@ static struct subject leaking_limb(
     return limb;
 }
 
+/* What else is below the line is not part of the leak: the whole training is, below fit(). */
+static void keep_what_grows(const struct subject_facts *facts, struct subject *subject)
+{
+    size_t count, stacks = facts->load->trace->stack_count;
+    const struct growth_site *sites = growing_sites(facts, &count);
+    bool *grows = vec_new(stacks, sizeof(*grows));
+
+    subject->bytes = subject->blocks = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t stack = sites[i].stack;
+
+        if (!stack || !subject->has[stack] || !subject_rises_with(&sites[i], &subject->growth))
+            continue;
+        grows[stack] = true;
+        subject->bytes += facts->lines->of_stack[stack].bytes;
+        subject->blocks += facts->lines->of_stack[stack].count;
+    }
+    free(subject->has);
+    subject->has = grows;
+}
+
 /* Nearly all of a leak is told by one line where there is one, else most of it. */
 static const unsigned leak_parts[] = {95, 60}; /* percent */
 
@@ -316,6 +337,8 @@ struct subject subject_growing(const struct subject_facts *facts)
     } else {
         subject_done(&line);
     }
+    if (subject.title)
+        keep_what_grows(facts, &subject);
     if (subject.title && (subject_gain(&subject.growth) < least || subject.bytes < least))
         subject_done(&subject);
     return subject;
