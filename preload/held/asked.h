@@ -7,7 +7,7 @@
  * It answers while the program's threads are in C code for long, since it waits for nothing but the
  * interpreter's lock. It begins with the capture, thus after the first request for device memory:
  * the driver has threads of its own by then. It blocks signals, uses no CPU while nobody asks, and is
- * not in the child of a fork. KEDGE_HELD without `ask`: there is no such thread.
+ * not in the child of a fork. KEDGE_HELD without `ask`, as by default (R28): there is none.
  *
  * Threads: asked_start in the constructor.
  */
