@@ -143,7 +143,8 @@ static void kinds_optimizer(const struct pyhost_moment *moment)
     if (!kinds_is_due(++optimizer->times) && members == optimizer->members)
         return;
     optimizer->members = members;
-    kinds_look();
+    if (!kindwalk_step(moment->args[0], pyhost_passes() == 0))
+        kinds_look();
 }
 
 void kinds_at(const struct pyhost_moment *moment)

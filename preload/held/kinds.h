@@ -5,11 +5,11 @@
  *     pyhost.c: a module is called, an optimizer has stepped ─┐
  *     PyTorch makes an OutOfMemoryError ──────────────────────┴─► kindwalk_look ─► capture_data
  *
- * A look is made before the first step of each optimizer, after the first, the second, the fourth
- * one and so on, and when its state has another number of entries than before; at the first call of
- * an outermost module, unless a program has made many of them; and at failed allocations. So what
- * looks take is little beside the steps. What is live between two looks gets its kind in the tools
- * (tools/load/datakind.h).
+ * A look at all objects is made at the first call of an outermost module, unless a program has made
+ * many of them, before the first step of each optimizer, and at failed allocations; a look at one
+ * optimizer after its first, second, fourth step and so on, and when its state has another number of
+ * entries than before. So what looks take is little beside the steps. What is live between two looks
+ * gets its kind in the tools (tools/load/datakind.h).
  *
  * No code of the program is called. Gradients are not read while a backward pass runs in any
  * thread, which is known of passes that Python starts.

@@ -34,24 +34,29 @@ static struct root {
 } * roots;
 static uint32_t root_count;
 
-/* Numbers of roots. One at the place of another one that has ended gets its number. */
+/* Numbers of roots. One at the place of one of its class that has ended gets its number. */
 struct numbered {
-    uint64_t is;
+    uint64_t key;
     uint64_t number;
 };
 static struct table numbers = TABLE_OF(struct numbered);
 
+static uint64_t kindwalk_key(const object *is)
+{
+    return (uintptr_t)is ^ (uintptr_t)tensors_class_name(is) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 /* False: there is no room. */
 static bool kindwalk_add_root(object *is)
 {
-    struct numbered *numbered = table_find(&numbers, (uintptr_t)is);
+    struct numbered *numbered = table_find(&numbers, kindwalk_key(is));
 
     if (!roots)
         roots = meta_map(KINDWALK_ROOTS * sizeof *roots);
     if (!roots || root_count == KINDWALK_ROOTS)
         return false;
     if (!numbered && numbers.count < NUMBERS) {
-        numbered = table_add(&numbers, (uintptr_t)is);
+        numbered = table_add(&numbers, kindwalk_key(is));
         if (numbered)
             numbered->number = numbers.count;
     }
@@ -382,10 +387,19 @@ static void kindwalk_roots(enum tensors_class class)
     }
 }
 
+static void kindwalk_forget_names(void)
+{
+    table_clear(&walk.parameters);
+    if (walk.names)
+        meta_unmap(walk.names, NAMES);
+    walk.names = NULL;
+}
+
 void kindwalk_look(bool reads_gradients)
 {
     if (!tensors_begin())
         return;
+    kindwalk_forget_names();
     walk = (struct walk){
             .modules = TABLE_OF(struct seen),
             .parameters = TABLE_OF(struct named),
@@ -401,10 +415,52 @@ void kindwalk_look(bool reads_gradients)
     session_report(capture_data_end(walk.storages, walk.flags));
     guard_pop();
     table_clear(&walk.modules);
-    table_clear(&walk.parameters);
-    if (walk.names)
-        meta_unmap(walk.names, NAMES);
     tensors_end();
+}
+
+/* Parameters that have names since the last look at all objects. */
+static void kindwalk_named_group(object *group)
+{
+    object *key, *value, *tensor;
+    intptr_t at = 0;
+
+    while (tensors_next(group, &at, &key, &value)) {
+        for (intptr_t i = 0; tensors_class(value) == TENSORS_LIST
+                && (tensor = tensors_item(value, TENSORS_LIST, i));
+                i++) {
+            const struct named *named = table_find(&walk.parameters, (uintptr_t)tensor);
+
+            if (!named || tensors_class(tensor) != TENSORS_TENSOR)
+                continue;
+            walk.root = named->root;
+            kindwalk_parameter(tensor, walk.names + named->at);
+        }
+    }
+}
+
+bool kindwalk_step(object *optimizer, bool reads_gradients)
+{
+    const struct numbered *numbered = table_find(&numbers, kindwalk_key(optimizer));
+    object *groups = pyhost_own(optimizer, "param_groups");
+    object *group;
+
+    if (!numbered || !walk.names || !groups || !tensors_begin())
+        return false;
+    walk.flags = FORMAT_DATA_PART | (reads_gradients ? 0 : FORMAT_DATA_BUSY);
+    walk.reads_gradients = reads_gradients;
+    walk.storages = 0;
+    for (intptr_t i = 0; tensors_class(groups) == TENSORS_LIST
+            && (group = tensors_item(groups, TENSORS_LIST, i));
+            i++)
+        if (tensors_class(group) == TENSORS_DICT)
+            kindwalk_named_group(group);
+    walk.root = (uint32_t)numbered->number;
+    kindwalk_optimizer(optimizer);
+    guard_push();
+    session_report(capture_data_end(walk.storages, walk.flags));
+    guard_pop();
+    tensors_end();
+    return true;
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */

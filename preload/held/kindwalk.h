@@ -28,6 +28,12 @@ struct pyhost_object;
 void kindwalk_look(bool reads_gradients);
 
 /*
+ * Looks at one optimizer that the last look has met: at its parameters, by the names that they had
+ * then, their gradients, and its state. False: nothing is known of it, so a look is due.
+ */
+bool kindwalk_step(struct pyhost_object *optimizer, bool reads_gradients);
+
+/*
  * Right after a look: the dotted name of a module from the first root that has it. False: it is in
  * no root, or is one.
  */

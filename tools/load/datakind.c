@@ -434,7 +434,7 @@ static struct class *datakind_class(struct classes *classes, struct key key)
     return &classes->at[at];
 }
 
-/* Times of looks, or of looks at arguments, ascending. */
+/* Times of looks at everything, or at arguments, ascending. */
 static uint64_t *datakind_looks(
         const struct read_capture *capture, enum format_data of, size_t *ret_count)
 {
@@ -442,7 +442,7 @@ static uint64_t *datakind_looks(
     size_t count = 0;
 
     for (size_t i = 0; i < capture->data_count; i++)
-        if (capture->data[i].kind == of)
+        if (capture->data[i].kind == of && !(capture->data[i].flags & FORMAT_DATA_PART))
             times[count++] = capture->data[i].time_ns;
     VEC_SORT(times, count, vec_by_number);
     *ret_count = count;

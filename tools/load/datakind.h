@@ -9,8 +9,8 @@
  *     graph pools    memory of CUDA graphs
  *     communication  asked for by a library or a file of communication between ranks
  *     temporary      freed in the phase that made it; outside of phases, before the next one begins
- *     as its equals  blocks of its call site, phase and size that were live at a look all had names
- *                    of one kind; else those of its call site and phase
+ *     as its equals  blocks of its call site, phase and size that were live at a look at everything
+ *                    all had names of one kind; else those of its call site and phase
  *     inputs         made while a loader was asked for data
  *     activations    made in a step ahead of its backward pass, and live when that begins, or when
  *                    an allocation of this forward fails; not kept beyond the next step

@@ -549,6 +549,7 @@ enum format_data {
 
 #define FORMAT_DATA_CUT  0x01u /* LOOK: some objects were not looked at, or are not on record */
 #define FORMAT_DATA_BUSY 0x02u /* LOOK: gradients were not read: a backward pass ran */
+#define FORMAT_DATA_PART 0x04u /* LOOK: at one optimizer alone */
 
 /* A storage of a tensor. Text: the tensor's name. */
 struct format_def_data {
