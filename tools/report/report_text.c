@@ -492,6 +492,7 @@ static void print_held(const struct report *report, enum view view)
     if (view == VIEW_ALL || view == VIEW_LIVE) {
         report_live_print(report, VIEW_LIVE);
         if (!report->from && !report->to) {
+            report_held_print(report, FORMAT_WALK_STEP, UINT64_MAX);
             report_held_print(report, FORMAT_WALK_ASKED, UINT64_MAX);
             report_held_print(report, FORMAT_WALK_END, UINT64_MAX);
         }
@@ -538,40 +539,8 @@ static void print_kinds(const struct report *report)
     print_record_note(report);
 }
 
-void report_text_print(const struct report *report)
+static void print_views(const struct report *report, enum view view)
 {
-    struct report inked = *report;
-    enum view view = report->view;
-
-    inked.ink = render_ink(stdout);
-    report = &inked;
-    if (view == VIEW_ALL)
-        report_stated_find(&inked);
-    if (report->tensors)
-        report->tensors->ink = report->ink;
-    if (view == VIEW_ALL && !report->is_whole) {
-        print_screen(report);
-        figures_print_trouble(stdout, report->symbols);
-        stepview_done(&inked.stated);
-        return;
-    }
-    if (report->by == REPORT_BY_KIND) {
-        print_kinds(report);
-        return;
-    }
-    if (view == VIEW_ALL) {
-        print_header(report);
-        figures_print(stdout, &report->figures);
-        print_peaks(report);
-        report_timeline_print(report);
-        report_tensors_print(report);
-    }
-    report_tensors_note(report);
-    if (report->filter_text)
-        report_field(report, "", "filter", "only rows with '%s' in a name or in their stack",
-                report->filter_text);
-    if (report->made_to)
-        report_between_print(report);
     print_held(report, view);
     if (view == VIEW_LEAKS)
         report_leaks_print(report);
@@ -597,6 +566,44 @@ void report_text_print(const struct report *report)
         report_steps_print(report);
     if (view == VIEW_ALL)
         report_views_print(report);
+}
+
+void report_text_print(const struct report *report)
+{
+    struct report inked = *report;
+    enum view view = report->view;
+
+    inked.ink = render_ink(stdout);
+    report = &inked;
+    if (view == VIEW_ALL)
+        report_stated_find(&inked);
+    if (report->tensors)
+        report->tensors->ink = report->ink;
+    if (view == VIEW_ALL && !report->is_whole) {
+        print_screen(report);
+        figures_print_trouble(stdout, report->symbols);
+        stepview_done(&inked.stated);
+        return;
+    }
+    if (report->by == REPORT_BY_KIND) {
+        print_kinds(report);
+        stepview_done(&inked.stated);
+        return;
+    }
+    if (view == VIEW_ALL) {
+        print_header(report);
+        figures_print(stdout, &report->figures);
+        print_peaks(report);
+        report_timeline_print(report);
+        report_tensors_print(report);
+    }
+    report_tensors_note(report);
+    if (report->filter_text)
+        report_field(report, "", "filter", "only rows with '%s' in a name or in their stack",
+                report->filter_text);
+    if (report->made_to)
+        report_between_print(report);
+    print_views(report, view);
     print_record_note(report);
     figures_print_trouble(stdout, report->symbols);
     if (view == VIEW_ALL)
