@@ -692,7 +692,8 @@ class Namer:
 
     def of_graph(self, obj):
         """Texts of what keeps a graph alive by this tensor or node."""
-        found = [(self.general(f"graph of {text}"), kind) for text, kind in self.of_object(obj)
+        # What is inside of a tensor is in its graph: both go with it.
+        found = [(self.general(f"graph of {text.removesuffix('.<in Tensor>')}"), kind) for text, kind in self.of_object(obj)
                  if kind not in ("graph", "unnamed")]
         return found[:HOLDERS]
 
