@@ -115,9 +115,9 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
         return vec_text("");
     }
     first++;
-    /* The graph of a running function's loss is needed: its backward pass is still to come. */
+    /* The graph of a loss that a running function has is needed; one in a list of its own is not. */
     is_kept_graph = subject->grows && !strchr(first, '\n') && strncmp(first, "graph of ", 9) == 0
-            && strncmp(first, "graph of local ", 15) != 0;
+            && (strncmp(first, "graph of local ", 15) != 0 || strchr(first, '['));
     for (const char *at = first; at; at = strchr(at, '\n')) {
         at += *at == '\n';
         char *more = vec_format("%s%s%.*s", text ? text : "; kept by ", text ? " AND " : "",
