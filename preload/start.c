@@ -204,6 +204,12 @@ static void look_at_python(void)
     history_find();
 }
 
+static void look_at_moment(const struct pyhost_moment *moment)
+{
+    kinds_at(moment);
+    held_at(moment);
+}
+
 static void forget_python(void)
 {
     pyparts_forget();
@@ -220,7 +226,7 @@ __attribute__((constructor)) static void loaded(void)
 {
     static struct config early;
     static char own_path[PATH_MAX];
-    bool is_wanted;
+    bool is_wanted, asks_moments;
     Dl_info info;
 
     if (life_is_secure())
@@ -237,12 +243,13 @@ __attribute__((constructor)) static void loaded(void)
         return;
     mark_loaded();
     (void)on_exit(note_exit_status, NULL);
-    held_start(&early);
+    asks_moments = held_start(&early);
+    asks_moments |= kinds_start(&early);
     history_start(&early);
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
                 &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,
-                        kinds_start(&early) ? kinds_at : NULL, kinds_name});
+                        asks_moments ? look_at_moment : NULL, kinds_name});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

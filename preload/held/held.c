@@ -30,6 +30,8 @@ enum {
     WANTED_OOM = 1, /* words of KEDGE_HELD */
     WANTED_END = 2,
     WANTED_ASK = 4,
+    WANTED_STEP = 8,
+    STEPS_FIRST = 4,  /* the first step after which is walked: what fills up at first is there */
     FILE_INPUT = 257, /* Py_file_input */
 };
 
@@ -52,6 +54,7 @@ enum {
     F(object *, PyErr_Occurred, (void))                               \
     F(int, PyErr_ExceptionMatches, (object *))                        \
     F(void, PyErr_Clear, (void))                                      \
+    F(void, PyErr_SetInterrupt, (void))                               \
     F(void *, PyThreadState_Get, (void))                              \
     F(int, Py_IsInitialized, (void))                                  \
     F(int, PyGILState_Ensure, (void))                                 \
@@ -341,6 +344,23 @@ static void held_end(void)
         (void)held_walk(FORMAT_WALK_END, NULL, -1, false);
 }
 
+void held_at(const struct pyhost_moment *moment)
+{
+    static uint64_t steps; /* with the GIL */
+
+    if (!(wanted & WANTED_STEP) || moment->kind != PYLOOP_OPTIMIZER || moment->is_begin
+            || !is_found)
+        return;
+    steps++;
+    if (steps < STEPS_FIRST || (steps & (steps - 1)) != 0 || !held_may_walk())
+        return;
+    (void)held_walk(FORMAT_WALK_STEP, NULL, -1, false);
+    if (!py.PyErr_Occurred())
+        return;
+    py.PyErr_Clear(); /* the step has a result: the interrupt comes to the program again */
+    py.PyErr_SetInterrupt();
+}
+
 /* Not while a backward pass runs, if it ends soon. True: this thread has the GIL. */
 static bool held_take(bool (*may_go_on)(enum format_ask_state), int *ret_gil)
 {
@@ -377,16 +397,18 @@ static enum format_ask_result held_asked(
     return result;
 }
 
-void held_start(const struct config *config)
+bool held_start(const struct config *config)
 {
     const struct config_value *limit = config_key(config, CONFIG_HELD, "seconds");
     const struct config_value *objects = config_key(config, CONFIG_HELD, "objects");
 
-    wanted = config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END | WANTED_ASK);
+    wanted =
+            config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP);
     seconds = limit ? (double)limit->number : 0;
     most = objects ? (long)objects->number : 0;
     if (wanted & WANTED_ASK)
         asked_start(held_asked);
+    return (wanted & WANTED_STEP) != 0;
 }
 
 void held_find(void)

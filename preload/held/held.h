@@ -2,7 +2,8 @@
 /*
  * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
  *
- *     PyTorch makes its error        ─┐ (tp_init of OutOfMemoryError, AcceleratorError)
+ *     PyTorch makes its error ────────┐ (tp_init of OutOfMemoryError, AcceleratorError)
+ *     an optimizer has stepped ───────┤
  *     the interpreter ends ───────────┼─► held.py walks the program's objects ─► capture_held
  *          (threading._shutdown)      │      with kedge's live blocks: joined by address
  *     `kedge held` asks (asked.c) ────┘
@@ -10,9 +11,8 @@
  * held.py is compiled at each walk, in a namespace of its own: no module is added, and nothing of
  * it stays. Its bounds are those of held.c; further limits are in kedge-run(1).
  *
- * The walk runs in the thread that makes the error or ends the interpreter, or in one of ours
- * (asked.c). It holds the GIL; other
- * Python threads stand still meanwhile (bounded by KEDGE_HELD=seconds=). It calls no code of the
+ * The walk runs in the thread that makes the error, has stepped or ends the interpreter, or in one
+ * of ours (asked.c). It holds the GIL; other Python threads stand still meanwhile (bounded by KEDGE_HELD=seconds=). It calls no code of the
  * program, and an error in it is dropped, unless it is an interrupt, which the program gets.
  *
  * Threads: those that hold the GIL of the main interpreter. No lock of ours, no malloc of ours.
@@ -20,13 +20,17 @@
 #ifndef KEDGE_PRELOAD_HELD_H
 #define KEDGE_PRELOAD_HELD_H
 
+#include "preload/anchors/pyhost.h"
 #include "tracker/base/config.h"
 
-/* From the constructor: keeps what KEDGE_HELD asks for. */
-void held_start(const struct config *config);
+/* From the constructor: keeps what KEDGE_HELD asks for. True: held_at is to be called. */
+bool held_start(const struct config *config);
 
 /* At each audit event of the interpreter: watches what is not watched yet. */
 void held_find(void);
+
+/* A moment of a training loop: after the 4th, 8th ... step of all optimizers is walked. */
+void held_at(const struct pyhost_moment *moment);
 
 /* The interpreter has ended. */
 void held_forget(void);

@@ -149,7 +149,7 @@ static void kinds_optimizer(const struct pyhost_moment *moment)
 
 void kinds_at(const struct pyhost_moment *moment)
 {
-    if (!kinds_may_look() || !tensors_find())
+    if (!is_wanted || !kinds_may_look() || !tensors_find())
         return;
     if (moment->kind == PYLOOP_FORWARD && moment->is_begin)
         kinds_module(moment);

@@ -165,6 +165,14 @@ def end():
     held_plants.KEPT = [make("kept")]
 
 
+def steps():
+    """Each step keeps a block of one size until the function returns; the 8th of 11 steps is walked."""
+    optimizer, kept = torch.optim.SGD(), []
+    for _ in range(11):
+        kept.append(make("kept", 1 << 20))
+        optimizer.step()
+
+
 def wait_in(library):
     """Notes what there is, and is in a call of C's until somebody writes into `gate`."""
     held_plants.KEPT = [make("kept")]

@@ -2,6 +2,7 @@
 """What kedge asks of PyTorch's objects, with nothing behind it: tensors with memory of the device, and graphs of nodes whose
 references Python does not show, as those of PyTorch's C++. Memory is likememory.py's."""
 import ctypes
+import functools
 import os
 import sys
 import types
@@ -144,7 +145,25 @@ class Module:
 
 
 class Optimizer:
-    pass
+    """As torchlike.py's: who calls step() comes by what kedge watches."""
+
+    def __init__(self):
+        if not getattr(self.__class__.step, "hooked", None):
+            self.__class__.step = self.profile_hook_step(self.__class__.step)
+            self.__class__.step.hooked = True
+
+    @staticmethod
+    def profile_hook_step(func):
+        @functools.wraps(func)
+        def wrapper(*args, **kwargs):
+            return func(*args, **kwargs)
+
+        return wrapper
+
+
+class SGD(Optimizer):
+    def step(self):
+        pass
 
 
 def empty(count, device="cuda"):
@@ -161,7 +180,10 @@ _C._autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
 sys.modules["torch.autograd"] = autograd = types.ModuleType("torch.autograd")
 autograd.Variable = Variable
 nn = types.SimpleNamespace(Module=Module)
-optim = types.SimpleNamespace(Optimizer=Optimizer)
+sys.modules["torch.optim"] = optim = types.ModuleType("torch.optim")
+sys.modules["torch.optim.optimizer"] = optim.optimizer = types.ModuleType("torch.optim.optimizer")
+optim.Optimizer = optim.optimizer.Optimizer = Optimizer
+optim.SGD = SGD
 _C.OutOfMemoryError = OutOfMemoryError
 if "HELD_UNKNOWN" in os.environ:  # a PyTorch of another kind
     del _C.TensorBase

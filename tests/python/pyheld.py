@@ -81,6 +81,17 @@ def what_is_left_at_the_end_is_named(python):
     check("held_at_end" not in report, "a walk at the end that nobody wanted")
 
 
+@each
+def a_run_that_ends_well_is_walked_after_its_steps(python):
+    report, sizes, _ = held(python, "steps", "oom,step,seconds=600")
+    walk = report["held_after_step"]
+    text = holders(walk).get(8 * sizes["kept"], f"no row: {walk['rows']}")
+    check(re.fullmatch(r"local 'kept' of steps held_program\.py:\d+\[\*\]", text), f"after the 8th step: {text}")
+    check("; kept by local 'kept' of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
+    report, _, _ = held(python, "steps", "oom")
+    check("held_after_step" not in report, "a walk that nobody wanted")
+
+
 def what_failed_first_is_told_in_one_line():
     python = interpreters()[0][1]
     report, _, said = held(python, "small_bound", "oom,seconds=600")
@@ -221,7 +232,7 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
+         a_run_that_ends_well_is_walked_after_its_steps, nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
          graphs_are_left_alone_beside_a_thread_at_work, graphs_are_read_beside_a_thread_that_waits,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,
          the_end_of_the_interpreter_waits_for_a_walk)

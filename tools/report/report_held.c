@@ -83,9 +83,13 @@ static const struct format_def_walk *report_held_walk(
 
 static const char *report_held_when(const struct format_def_walk *walk)
 {
-    return walk->why == FORMAT_WALK_END    ? "the end"
-            : walk->why == FORMAT_WALK_OOM ? "that moment"
-                                           : "the moment when kedge held asked";
+    static const char *const words[FORMAT_WALK_COUNT] = {[FORMAT_WALK_NONE] = "",
+            [FORMAT_WALK_OOM] = "that moment",
+            [FORMAT_WALK_END] = "the end",
+            [FORMAT_WALK_ASKED] = "the moment when kedge held asked",
+            [FORMAT_WALK_STEP] = "the end of a step"};
+
+    return words[walk->why];
 }
 
 /* ---- text ---- */
