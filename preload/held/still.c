@@ -8,6 +8,12 @@ typedef struct pyhost_object object;
 
 #define STILL_LONGER  4.0 /* the switch interval in walks */
 #define STILL_TURN_NS 100000L
+#define STILL_ASKED   0.001 /* seconds: Python code took longer, so somebody had a turn */
+
+enum {
+    STILL_TURNS = 50,
+    STILL_INPUT = 257, /* Py_file_input */
+};
 
 /* As in Python's documentation. */
 #define STILL_FUNCTIONS(F)                                            \
@@ -19,6 +25,9 @@ typedef struct pyhost_object object;
     F(object *, PyCFunction_NewEx, (void *, object *, object *))      \
     F(int, PyDict_SetItemString, (object *, const char *, object *))  \
     F(object *, PyLong_FromLong, (long))                              \
+    F(object *, PyDict_New, (void))                                   \
+    F(object *, Py_CompileString, (const char *, const char *, int))  \
+    F(object *, PyEval_EvalCode, (object *, object *, object *))      \
     F(int, PyGC_Disable, (void))                                      \
     F(int, PyGC_Enable, (void))                                       \
     F(void, PyErr_Fetch, (object **, object **, object **))           \
@@ -107,21 +116,62 @@ static unsigned still_others(void)
     return count - 1;
 }
 
+/* Nothing, in Python: only between its instructions the interpreter gives the GIL to who asked. */
+static object *still_new_code(void)
+{
+    return py.Py_CompileString("for i in range(3): pass", "<kedge>", STILL_INPUT);
+}
+
+static double still_clock(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Gives the GIL to who has asked for it. Whether somebody had. */
+static bool still_give_turn(object *code, object *space, struct still *was)
+{
+    double begin = still_clock();
+    object *done = py.PyEval_EvalCode(code, space, space);
+    bool had_turn = still_clock() - begin > STILL_ASKED;
+
+    if (!done && !was->error[0])
+        py.PyErr_Fetch(&was->error[0], &was->error[1], &was->error[2]);
+    pyhost_drop(done);
+    return had_turn;
+}
+
+/* Gives turns until nobody asks. `longer`, `shorter`: as still_set_interval takes them. */
+static void still_give_turns(object *longer, object *shorter, struct still *was)
+{
+    object *code = still_new_code();
+    object *space = py.PyDict_New();
+    bool had_turn = code && space;
+
+    for (int i = 0; had_turn && i < STILL_TURNS; i++) {
+        still_nap(2 * was->interval); /* who began to wait before has asked by then */
+        still_set_interval(shorter);
+        had_turn = still_give_turn(code, space, was);
+        still_set_interval(longer);
+    }
+    pyhost_drop(space);
+    pyhost_drop(code);
+}
+
 void still_begin(struct still *ret_was, double seconds)
 {
-    bool has_others = still_others() > 0;
     object *longer = still_new_interval(STILL_LONGER * seconds);
 
-    ret_was->interval = still_interval();
-    ret_was->collects = py.PyGC_Disable() != 0;
-    if (has_others) { /* those that wait have asked by then, and one gets it */
-        still_nap(ret_was->interval);
-        py.PyEval_RestoreThread(py.PyEval_SaveThread());
-    }
+    *ret_was = (struct still){.interval = still_interval(), .collects = py.PyGC_Disable() != 0};
     still_set_interval(longer);
+    if (still_others() > 0) {
+        object *shorter = still_new_interval(ret_was->interval);
+        still_give_turns(longer, shorter, ret_was);
+        pyhost_drop(shorter);
+    }
     pyhost_drop(longer);
-    if (has_others) /* one that began to wait in between asks now, and has its turn before the walk */
-        still_nap(ret_was->interval);
 }
 
 void still_end(const struct still *was)
@@ -135,7 +185,13 @@ void still_end(const struct still *was)
     interval = still_new_interval(was->interval);
     still_set_interval(interval);
     pyhost_drop(interval);
-    py.PyErr_Restore(type, value, traceback);
+    if (!type && was->error[0]) {
+        py.PyErr_Restore(was->error[0], was->error[1], was->error[2]);
+    } else {
+        for (size_t i = 0; i < STILL_ERROR; i++)
+            pyhost_drop(was->error[i]);
+        py.PyErr_Restore(type, value, traceback);
+    }
     if (was->collects)
         (void)py.PyGC_Enable();
     for (; others; others--) { /* those that began to wait meanwhile would wait for that long */

@@ -5,8 +5,9 @@
  *     still_begin ─► the switch interval is longer than any walk, the collector is off ─► still_end
  *
  * A thread that waits for the GIL asks for it after one interval, and keeps the interval with which
- * it began to wait. So still_begin lets those that wait have their turn first; nobody takes the GIL
- * from this thread after that.
+ * it began to wait. So still_begin lets those that wait have their turn first, while the interval is
+ * short: who got a turn would keep the GIL for a long one. One that had a turn may wait with the
+ * short one again; it has another turn, until none has asked. Nobody takes the GIL after that.
  *
  * What has no GIL goes on: PyTorch's threads in a backward pass, and operations.
  *
@@ -19,9 +20,14 @@
 
 #include <stdbool.h>
 
+enum {
+    STILL_ERROR = 3, /* type, value, traceback */
+};
+
 struct still {
     double interval; /* seconds: the program's */
     bool collects;
+    struct pyhost_object *error[STILL_ERROR]; /* an interrupt that came meanwhile, [0] NULL: none */
 };
 
 /* Finds the interpreter's functions. */
