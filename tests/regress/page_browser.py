@@ -141,6 +141,8 @@ def pages_draw_on_a_laptop_and_a_phone():
         check("Hint input: memory was used after its release was due." in said_of_hints, f"the answer does not doubt the hint: {said_of_hints}")
         for words in ("Out of memory", "asked for 64.00 MiB", "in SOT_CALL_15", "in pieces: the largest was 48.00 MiB"):
             check(words in said, f"the answer lacks {words!r}: {said}")
+        first = data_of(written("oom").read_text(encoding="utf-8"))["summary"][0]
+        check(first in " ".join(said.split()), f"the answer lacks the first line of report, {first!r}: {said}")
         top = page.value("document.querySelector('.holders').getBoundingClientRect().bottom")
         check(top < LAPTOP["height"], f"who held the memory ends at {top}, below the first screen")
 

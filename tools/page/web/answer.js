@@ -164,5 +164,6 @@ function drawAnswer(data) {
     const missing = data.complete ? null : element("p", {class: "note"}, data.by_places
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
-    document.getElementById("answer").append(program, ...doubts(data), ...parts, facts(data), ...[growth(data), waste(data), window, missing].filter(Boolean));
+    const first = data.summary.length > 0 ? element("p", {class: "lede"}, element("b", null, element("bdi", null, data.summary[0]))) : null;
+    document.getElementById("answer").append(program, ...doubts(data), ...[first].filter(Boolean), ...parts, facts(data), ...[growth(data), waste(data), window, missing].filter(Boolean));
 }
