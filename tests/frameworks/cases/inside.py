@@ -103,7 +103,7 @@ GPT = ("torch_gpt.py", ("--steps", "3"))
 CASES = [
     anchors.Look("tensors_counted", anchors.BOTH, *GPT, look=counted, short=("torch",)),
     anchors.Look("tensors_bounded", anchors.BOTH, *GPT, look=bounded),
-    anchors.Look("tensors_failed", anchors.BOTH, "torch_leak.py", ("--leak",), memory="400M", look=failed, short=("torch",)),
+    anchors.Look("tensors_failed", anchors.BOTH, "torch_leak.py", ("--leak",), memory="400M", look=failed),
     anchors.Look("tensors_read", anchors.BOTH, "torch_snapshot.py", look=read),
     anchors.Look("tensors_off", ("torch",), *GPT, look=off),
 ]

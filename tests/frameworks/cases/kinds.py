@@ -73,7 +73,7 @@ def of(model, envs=anchors.BOTH, short=()):
 CASES = [
     of("gpt", short=("torch",)),
     *map(of, ("cnn", "lstm", "sgd", "scaler", "accumulate", "kept", "ema", "loaded", "flat", "functional", "lbfgs")),
-    of("gan", short=("torch",)),
+    of("gan"),
     *(of(name, ("trainers",)) for name in ("hf", "accelerate", "lightning")),
     *(anchors.Look(f"activations_{name}", ("torch",), "torch_kinds.py", (name, "--saved"), look=activations)
       for name in ("gpt", "cnn", "lstm")),

@@ -38,9 +38,8 @@ SETTINGS = "settings of PyTorch's own allocator"
 CASES = [
     anchors.Look("own_mempool", ("torch",), "torch_mempool.py", look=kept("MemPool"), short=("torch",)),
     anchors.Look("own_history", anchors.BOTH, "torch_snapshot.py", look=kept("PyTorch's memory history"), short=("torch",)),
-    anchors.Look("own_settings", anchors.BOTH, "torch_settings.py", look=kept(SETTINGS), short=("torch",)),
+    anchors.Look("own_settings", anchors.BOTH, "torch_settings.py", look=kept(SETTINGS)),
     anchors.Look("own_settings_late", anchors.BOTH, "torch_settings.py", ("late",), look=kept(SETTINGS)),
-    anchors.Look("own_ipc", anchors.BOTH, "torch_shared.py", look=kept("CUDA tensors of other processes (torch.multiprocessing)"),
-                 short=("torch",)),
-    anchors.Look("own_pluggable", anchors.BOTH, "torch_pluggable.py", look=plugged, short=("torch",)),
+    anchors.Look("own_ipc", anchors.BOTH, "torch_shared.py", look=kept("CUDA tensors of other processes (torch.multiprocessing)")),
+    anchors.Look("own_pluggable", anchors.BOTH, "torch_pluggable.py", look=plugged),
 ]
