@@ -23,7 +23,7 @@ def segments(python, case, **changes):
     fresh("run.kcap", "noted.json")
     done = run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", python, HERE / "segment_program.py", case, "noted.json",
                PYTHONPATH=LIKE, KEDGE_HELD="none", **changes)
-    check(f"{case}: exit {done.returncode}: {done.stdout[-1500:]}", done.returncode == 0)
+    check(done.returncode == 0, f"{case}: exit {done.returncode}: {done.stdout[-1500:]}")
     noted = json.loads(pathlib.Path("noted.json").read_text(encoding="utf-8"))
     return tool_json("report", "run.kcap"), noted, run(KEDGE, "report", "run.kcap").stdout
 
@@ -38,12 +38,12 @@ def what_lies_in_segments_is_told(python):
     same("as counted", tensors["framework_max_bytes"], noted["peak"])
     same("segments", tensors["segments_bytes"], noted["segments"] << 21)
     same("cached", tensors["cached_bytes"], tensors["segments_bytes"] - tensors["max_bytes"])
-    check("complete", tensors["complete"])
+    check(tensors["complete"], "complete")
     rows = [row for row in tensors["rows"] if any((f["file"] or "").endswith("segment_program.py") for f in row["stack"])]
     same("bytes with the program's lines", sum(row["bytes"] for row in rows), noted["peak"])
-    check(f"the line about it: {text}", "Segments 4.00 MiB, of which tensors 3.06 MiB at the peak, cached 960.00 KiB" in text)
+    check("Segments 4.00 MiB, of which tensors 3.06 MiB at the peak, cached 960.00 KiB" in text, f"the line about it: {text}")
     view = run(KEDGE, "report", "run.kcap", "--view", "live").stdout
-    check(f"a view says that it is of segments: {view}", "--tensors shows the tensors" in " ".join(view.split()))
+    check("--tensors shows the tensors" in " ".join(view.split()), f"a view says that it is of segments: {view}")
     live = tool_json("report", "run.kcap", "--tensors")
     same("live at the end, of tensors", live["allocated_count"], 10)
 
@@ -53,18 +53,18 @@ def of_more_events_than_the_bound_the_newest_stay(python):
     report, noted, _ = segments(python, "many", KEDGE_TENSORS="events=1000")
     tensors = report["tensors"]
     same("the bound", noted["bound"], 1000)
-    check("not complete", not tensors["complete"])
+    check(not tensors["complete"], "not complete")
     # an allocation and two records of its free; six blocks are known from what is live at the end
-    check(f"allocations: {tensors['allocated_count']}", 330 < tensors["allocated_count"] < 345)
+    check(330 < tensors["allocated_count"] < 345, f"allocations: {tensors['allocated_count']}")
 
 
 @each
 def r94_a_history_of_the_programs_own_ends_kedges(python):
     report, noted, _ = segments(python, "own_history")
-    check("kedge's was there", noted["before"] > 0)
+    check(noted["before"] > 0, "kedge's was there")
     same("events behind the program's call", noted["behind"], 0)
     same("events of the program's own", noted["own"], 1)
-    check("not complete", not report["tensors"]["complete"])
+    check(not report["tensors"]["complete"], "not complete")
 
 
 @each
@@ -87,8 +87,8 @@ def nothing_is_recorded_where_nothing_lies_in_segments(python):
 @each
 def r111_a_snapshot_that_fails_is_noted(python):
     report, _, _ = segments(python, "counted", LIKE_FAILS="1")
-    check("a record", "tensors" not in report)
-    check(f"no note: {report['notes']}", any("tensors are not known: ValueError" in note for note in report["notes"]))
+    check("tensors" not in report, "a record")
+    check(any("tensors are not known: ValueError" in note for note in report["notes"]), f"no note: {report['notes']}")
 
 
 CASES = (what_lies_in_segments_is_told, of_more_events_than_the_bound_the_newest_stay, r94_a_history_of_the_programs_own_ends_kedges,

@@ -40,6 +40,8 @@ def fail(what):
 
 
 def check(ok, what):
+    if what is None or isinstance(what, bool): # a text is always true: such a check could not fail
+        fail(f"check({ok!r}, {what!r}): the text comes last")
     if not ok:
         fail(what)
     return ok

@@ -226,8 +226,8 @@ int capture_walk(
         uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */
 
 /* A look at the tensors that a framework's objects have (preload/held). Records of storages and
- * roots come first; what is on record already is not written again. capture_data_end ends the look. All
- * with the GIL of one interpreter, or one thread. capture_data returns 1 if there is no room for
+ * roots come first; what is on record already is not written again. capture_data_end ends the look.
+ * All with the GIL of one interpreter, or one thread. capture_data returns 1 if there is no room for
  * more records (FORMAT_DATA_MAX), else 0 or -errno, once. */
 int capture_data(enum format_data kind, uint32_t root, uint64_t addr, uint64_t size,
         const char *text, size_t length);
