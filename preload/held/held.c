@@ -8,6 +8,7 @@
 #include "preload/driver/session.h"
 #include "preload/held/asked.h"
 #include "preload/held/held_text.h"
+#include "preload/held/history.h"
 #include "preload/held/still.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
@@ -391,6 +392,7 @@ static enum format_ask_result held_asked(
     } else if (held_take(may_go_on, &gil)) {
         *ret_walk = held_walk(FORMAT_WALK_ASKED, NULL, -1, false);
         result = *ret_walk ? FORMAT_ASK_WALKED : FORMAT_ASK_FAILED;
+        history_asked();
         py.PyGILState_Release(gil);
     }
     atomic_store(&asking, ASKING_MAY);

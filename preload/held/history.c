@@ -14,7 +14,8 @@
 
 typedef struct pyhost_object object;
 
-#define HISTORY_FAILURES_MAX (FORMAT_RECORDS_MAX - 2) /* the first, second ... failures */
+#define HISTORY_FAILURES_MAX 2 /* the first, second ... failures */
+#define HISTORY_ASKED_MAX    8 /* for the others there is room as well: FORMAT_RECORDS_MAX */
 
 enum {
     HISTORY_ON, /* words of KEDGE_TENSORS */
@@ -269,6 +270,16 @@ static int history_error(object *self, object *args, object *keywords)
         return r;
     history_take(FORMAT_RECORD_OOM);
     return py.PyErr_Occurred() ? -1 : 0;
+}
+
+void history_asked(void)
+{
+    static unsigned asked;
+
+    if (is_found && asked < HISTORY_ASKED_MAX) {
+        asked++;
+        history_take(FORMAT_RECORD_ASKED);
+    }
 }
 
 /* ---- finding PyTorch ------------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
  *
  *     torch.cuda is imported ─► a function of ours is queued for CUDA's initialisation
  *     CUDA is initialised ────► PyTorch records its memory history, with a bound
- *     OutOfMemoryError is made, threading._shutdown ─► history.py takes a snapshot ─► capture_record
+ *     OutOfMemoryError is made,
+ *     `kedge held` asks, threading._shutdown ─► history.py takes a snapshot ─► capture_record
  *
  * PyTorch's own functions do the work (torch.cuda.memory); no code of the program is called. Where
  * PyTorch uses another allocator, or none of its names is there, nothing is recorded. Once the
@@ -25,6 +26,9 @@ void history_start(const struct config *config);
 
 /* At each audit event of the interpreter: until torch.cuda is there. */
 void history_find(void);
+
+/* On request, with the GIL: takes a snapshot, the first HISTORY_ASKED_MAX times. */
+void history_asked(void);
 
 /* The interpreter has ended. */
 void history_forget(void);

@@ -21,8 +21,8 @@ LIKE = PARTS / "segments"
 def segments(python, case, **changes):
     """The report of a run, what the program noted, and the report as text."""
     fresh("run.kcap", "noted.json")
-    done = run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", python, HERE / "segment_program.py", case, "noted.json",
-               PYTHONPATH=LIKE, KEDGE_HELD="none", **changes)
+    done = run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", python, HERE / "segment_program.py", case, "noted.json", KEDGE,
+               **{"PYTHONPATH": LIKE, "KEDGE_HELD": "none"} | changes)
     check(done.returncode == 0, f"{case}: exit {done.returncode}: {done.stdout[-1500:]}")
     noted = json.loads(pathlib.Path("noted.json").read_text(encoding="utf-8"))
     return tool_json("report", "run.kcap"), noted, run(KEDGE, "report", "run.kcap").stdout
@@ -75,6 +75,15 @@ def what_failed_is_kept_without_an_end(python):
 
 
 @each
+def what_is_asked_for_is_kept_without_an_end(python):
+    report, noted, _ = segments(python, "asked", KEDGE_HELD="ask")
+    same("live then", sum(row["count"] for row in tool_json("report", "run.kcap", "--view", "live", "--tensors")["live"]), noted["live"])
+    same("allocations", report["tensors"]["allocated_count"], 10)
+    report, _, _ = segments(python, "asked_often", KEDGE_HELD="ask")
+    same("the end's is there behind ten others", report["tensors"]["allocated_count"], 11)
+
+
+@each
 def nothing_is_recorded_where_nothing_lies_in_segments(python):
     for changes in ({"LIKE_BACKEND": "cudaMallocAsync"}, {"KEDGE_TENSORS": "off"}, {"KEDGE_TENSORS": "read"},
                     {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}, {"KEDGE_MODE": "off"}):
@@ -92,7 +101,8 @@ def r111_a_snapshot_that_fails_is_noted(python):
 
 
 CASES = (what_lies_in_segments_is_told, of_more_events_than_the_bound_the_newest_stay, r94_a_history_of_the_programs_own_ends_kedges,
-         what_failed_is_kept_without_an_end, nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
+         what_failed_is_kept_without_an_end,
+         what_is_asked_for_is_kept_without_an_end, nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -2,6 +2,7 @@
 """segment_program.py CASE FILE: a program with tensors in segments. torch is segmentlike.py. It notes in FILE what it has seen."""
 import json
 import os
+import subprocess
 import sys
 
 import torch
@@ -53,6 +54,25 @@ def out_of_memory():
         NOTED["failed"] = len(kept)
     note()
     os._exit(0)  # no end of the interpreter
+
+
+def ask(times):
+    for _ in range(times):
+        subprocess.run([sys.argv[3], "held", str(os.getpid()), "--wait", "600"], check=False)
+
+
+def asked():
+    kept = work()
+    ask(1)
+    NOTED["live"] = len(kept)
+    note()
+    os._exit(0)  # no end of the interpreter
+
+
+def asked_often():
+    kept = work()
+    ask(10)
+    return kept, make(4096)
 
 
 def note():

@@ -506,10 +506,11 @@ enum format_record_why {
     FORMAT_RECORD_OOM,     /* an allocation failed */
     FORMAT_RECORD_CHANGED, /* the program begins a record of its own, which replaces it */
     FORMAT_RECORD_END,     /* the interpreter ends */
+    FORMAT_RECORD_ASKED,   /* by `kedge held` */
     FORMAT_RECORD_COUNT,
 };
 
-#define FORMAT_RECORDS_MAX 4u /* of a process */
+#define FORMAT_RECORDS_MAX 12u /* of a process */
 
 #define FORMAT_RECORD_CUT 0x01u /* older events are missing: there were more than the bound */
 #define FORMAT_RECORD_OWN 0x02u /* by the program itself, with its own bounds */
