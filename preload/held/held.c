@@ -9,6 +9,7 @@
 #include "preload/held/asked.h"
 #include "preload/held/held_text.h"
 #include "preload/held/history.h"
+#include "preload/held/pycall.h"
 #include "preload/held/still.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
@@ -32,47 +33,33 @@ enum {
     WANTED_END = 2,
     WANTED_ASK = 4,
     WANTED_STEP = 8,
-    STEPS_FIRST = 4,  /* the first step after which is walked: what fills up at first is there */
-    FILE_INPUT = 257, /* Py_file_input */
+    STEPS_FIRST = 4, /* the first step after which is walked: what fills up at first is there */
 };
 
 /* As in Python's documentation. */
-#define HELD_FUNCTIONS(F)                                             \
-    F(object *, PyImport_GetModuleDict, (void))                       \
-    F(object *, Py_CompileString, (const char *, const char *, int))  \
-    F(object *, PyEval_EvalCode, (object *, object *, object *))      \
-    F(object *, PyDict_New, (void))                                   \
-    F(int, PyDict_SetItemString, (object *, const char *, object *))  \
-    F(object *, PyDict_GetItemString, (object *, const char *))       \
-    F(void, PyDict_Clear, (object *))                                 \
-    F(object *, PyBytes_FromStringAndSize, (const char *, intptr_t))  \
-    F(char *, PyBytes_AsString, (object *))                           \
-    F(intptr_t, PyBytes_Size, (object *))                             \
-    F(object *, PyObject_CallFunction, (object *, const char *, ...)) \
-    F(object *, PyTuple_GetItem, (object *, intptr_t))                \
-    F(long, PyLong_AsLong, (object *))                                \
-    F(const char *, PyUnicode_AsUTF8, (object *))                     \
-    F(object *, PyErr_Occurred, (void))                               \
-    F(int, PyErr_ExceptionMatches, (object *))                        \
-    F(void, PyErr_Clear, (void))                                      \
-    F(void, PyErr_SetInterrupt, (void))                               \
-    F(void *, PyThreadState_Get, (void))                              \
-    F(int, Py_IsInitialized, (void))                                  \
-    F(int, PyGILState_Ensure, (void))                                 \
-    F(void, PyGILState_Release, (int))                                \
-    F(void *, PyEval_SaveThread, (void))                              \
-    F(void, PyEval_RestoreThread, (void *))                           \
+#define HELD_FUNCTIONS(F)                                            \
+    F(object *, PyBytes_FromStringAndSize, (const char *, intptr_t)) \
+    F(char *, PyBytes_AsString, (object *))                          \
+    F(intptr_t, PyBytes_Size, (object *))                            \
+    F(object *, Py_BuildValue, (const char *, ...))                  \
+    F(object *, PyTuple_GetItem, (object *, intptr_t))               \
+    F(long, PyLong_AsLong, (object *))                               \
+    F(const char *, PyUnicode_AsUTF8, (object *))                    \
+    F(object *, PyErr_Occurred, (void))                              \
+    F(void, PyErr_Clear, (void))                                     \
+    F(void, PyErr_SetInterrupt, (void))                              \
+    F(int, Py_IsInitialized, (void))                                 \
+    F(int, PyGILState_Ensure, (void))                                \
+    F(void, PyGILState_Release, (int))                               \
+    F(void *, PyEval_SaveThread, (void))                             \
+    F(void, PyEval_RestoreThread, (void *))                          \
     F(void, Py_DecRef, (object *))
 
-#define HELD_MEMBER(result, name, params) \
-    result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
+static const char *const held_names[] = {HELD_FUNCTIONS(PYCALL_NAME) "_Py_NoneStruct"};
 static struct {
-    HELD_FUNCTIONS(HELD_MEMBER)
-    object *none, **exception;
-    void (*PyThreadState_EnterTracing)(void *); /* both NULL before 3.11 */
-    void (*PyThreadState_LeaveTracing)(void *);
+    HELD_FUNCTIONS(PYCALL_MEMBER)
+    object *none;
 } py;
-#undef HELD_MEMBER
 
 static unsigned wanted; /* fixed by held_start */
 static double seconds;
@@ -84,34 +71,8 @@ static uint64_t errors, failures; /* counted by this module; by oom.c at the las
 
 static bool held_find_functions(void)
 {
-    bool is_whole = true;
-
-#define HELD_FIND(result, name, params)          \
-    *(void **)&py.name = pyhost_function(#name); \
-    is_whole &= py.name != NULL;
-    HELD_FUNCTIONS(HELD_FIND)
-#undef HELD_FIND
-    py.none = pyhost_function("_Py_NoneStruct");
-    py.exception = pyhost_function("PyExc_Exception");
-    *(void **)&py.PyThreadState_EnterTracing = pyhost_function("PyThreadState_EnterTracing");
-    *(void **)&py.PyThreadState_LeaveTracing = pyhost_function("PyThreadState_LeaveTracing");
-    return still_find() && is_whole && py.none && py.exception;
-}
-
-/* Notes an error of the walk, and clears it; an interrupt stays. */
-static void held_forget_error(void)
-{
-    char text[128];
-    const object *type = py.PyErr_Occurred();
-
-    if (!type || !py.PyErr_ExceptionMatches(*py.exception))
-        return;
-    (void)snprintf(text, sizeof text, "what holds the memory is not known: %s in the walk",
-            pyhost_type_name(type));
-    py.PyErr_Clear();
-    guard_push();
-    (void)capture_note(2, text);
-    guard_pop();
+    return still_find() && pycall_can()
+            && pycall_find(&py, held_names, sizeof held_names / sizeof *held_names);
 }
 
 /* ---- what the walk found --------------------------------------------------------------------- */
@@ -185,21 +146,6 @@ static object *held_blocks(int device, struct format_def_walk *walk)
     return blocks;
 }
 
-/* Runs held.py; returns its answer, NULL: it failed. `space`: its namespace. */
-static object *held_run(object *space, object *blocks, object *error)
-{
-    object *code = py.Py_CompileString((const char *)held_text, "<kedge>", FILE_INPUT);
-    object *done = code ? py.PyEval_EvalCode(code, space, space) : NULL;
-    object *look = done ? py.PyDict_GetItemString(space, "look") : NULL;
-    object *answer = look
-            ? py.PyObject_CallFunction(look, "OOdl", blocks, error ? error : py.none, seconds, most)
-            : NULL;
-
-    pyhost_drop(done);
-    pyhost_drop(code);
-    return answer;
-}
-
 /* Returns the number of the walk, 0: it is not on record. */
 static uint32_t held_record(object *answer, struct format_def_walk *walk, bool tells)
 {
@@ -236,34 +182,25 @@ static uint64_t held_clock(void)
 static uint32_t held_walk(enum format_walk_why why, object *error, int device, bool tells)
 {
     struct format_def_walk walk = {.why = (uint32_t)why, .device = device};
-    object *modules = py.PyImport_GetModuleDict();
-    void *thread = py.PyThreadState_Get();
-    object *space = py.PyDict_New();
-    object *blocks, *answer = NULL;
+    struct pycall call;
     struct still was;
+    object *blocks, *answer = NULL;
     uint32_t number = 0;
     uint64_t begin = held_clock();
 
-    if (py.PyThreadState_EnterTracing)
-        py.PyThreadState_EnterTracing(
-                thread); /* tracers and profilers of the program see nothing */
+    pycall_begin(&call);
     still_begin(&was, seconds);
     blocks = held_blocks(device, &walk);
-    if (space && blocks && modules && py.PyDict_SetItemString(space, "modules", modules) == 0
-            && still_add(space))
-        answer = held_run(space, blocks, error);
+    if (blocks && call.space && still_add(call.space))
+        answer = pycall_text(&call, held_text, "look",
+                py.Py_BuildValue("(OOdl)", blocks, error ? error : py.none, seconds, most));
     walk.spent_ns = held_clock() - begin;
     if (answer)
         number = held_record(answer, &walk, tells);
-    held_forget_error();
     pyhost_drop(answer);
     pyhost_drop(blocks);
-    if (space)
-        py.PyDict_Clear(space); /* its functions refer to it */
-    pyhost_drop(space);
+    pycall_end(&call, "what holds the memory is not known: %s in the walk");
     still_end(&was);
-    if (py.PyThreadState_LeaveTracing)
-        py.PyThreadState_LeaveTracing(thread);
     return number;
 }
 

@@ -6,22 +6,22 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/held_text.h"
+#include "preload/held/pycall.h"
 #include "tracker/capture/capture.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct pyhost_object object;
 
 #define HISTORY_FAILURES_MAX 2 /* the first, second ... failures */
 #define HISTORY_ASKED_MAX    8 /* for the others there is room as well: FORMAT_RECORDS_MAX */
+#define HISTORY_UNKNOWN      "tensors are not known: %s where PyTorch's history is read"
 
 enum {
     HISTORY_ON, /* words of KEDGE_TENSORS */
     HISTORY_READ,
     HISTORY_OFF,
-    FILE_INPUT = 257, /* Py_file_input */
     NO_ARGUMENTS = 4, /* METH_NOARGS; the others are flags of functions with keywords */
     BY_TUPLE = 0x1 | 0x2,
     BY_VECTOR = 0x80 | 0x2,
@@ -36,15 +36,7 @@ struct history_def {
 };
 
 #define HISTORY_FUNCTIONS(F)                                                   \
-    F(object *, PyImport_GetModuleDict, (void))                                \
-    F(object *, Py_CompileString, (const char *, const char *, int))           \
-    F(object *, PyEval_EvalCode, (object *, object *, object *))               \
-    F(object *, PyDict_New, (void))                                            \
-    F(int, PyDict_SetItemString, (object *, const char *, object *))           \
-    F(object *, PyDict_GetItemString, (object *, const char *))                \
-    F(void, PyDict_Clear, (object *))                                          \
     F(int, PyBytes_AsStringAndSize, (object *, char **, intptr_t *))           \
-    F(object *, PyObject_CallFunction, (object *, const char *, ...))          \
     F(object *, Py_BuildValue, (const char *, ...))                            \
     F(object *, PyTuple_GetItem, (object *, intptr_t))                         \
     F(long, PyLong_AsLong, (object *))                                         \
@@ -53,20 +45,14 @@ struct history_def {
     F(void *, PyCFunction_GetFunction, (object *))                             \
     F(int, PyCFunction_GetFlags, (object *))                                   \
     F(object *, PyErr_Occurred, (void))                                        \
-    F(int, PyErr_ExceptionMatches, (object *))                                 \
-    F(void, PyErr_Clear, (void))                                               \
-    F(void *, PyThreadState_Get, (void))                                       \
     F(void, Py_IncRef, (object *))
 
-#define HISTORY_MEMBER(result, name, params) \
-    result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
+static const char *const history_names[] = {HISTORY_FUNCTIONS(PYCALL_NAME) "_Py_NoneStruct",
+        "_Py_TrueStruct", "PyCFunction_Type", "PyList_Type"};
 static struct {
-    HISTORY_FUNCTIONS(HISTORY_MEMBER)
-    object *none, *yes, **exception, *c_function, *list;
-    void (*PyThreadState_EnterTracing)(void *); /* both NULL before 3.11 */
-    void (*PyThreadState_LeaveTracing)(void *);
+    HISTORY_FUNCTIONS(PYCALL_MEMBER)
+    object *none, *yes, *c_function, *list;
 } py;
-#undef HISTORY_MEMBER
 
 enum history_record {
     HISTORY_NONE,
@@ -85,83 +71,25 @@ static pyhost_init make_error;             /* the class's own function */
 static struct history_def program_records; /* PyTorch's function that begins a history, watched */
 static void *records;
 
-static bool history_find_functions(void)
-{
-    bool is_whole = true;
-
-#define HISTORY_FIND(result, name, params)       \
-    *(void **)&py.name = pyhost_function(#name); \
-    is_whole &= py.name != NULL;
-    HISTORY_FUNCTIONS(HISTORY_FIND)
-#undef HISTORY_FIND
-    py.none = pyhost_function("_Py_NoneStruct");
-    py.yes = pyhost_function("_Py_TrueStruct");
-    py.exception = pyhost_function("PyExc_Exception");
-    py.c_function = pyhost_function("PyCFunction_Type");
-    py.list = pyhost_function("PyList_Type");
-    *(void **)&py.PyThreadState_EnterTracing = pyhost_function("PyThreadState_EnterTracing");
-    *(void **)&py.PyThreadState_LeaveTracing = pyhost_function("PyThreadState_LeaveTracing");
-    return is_whole && py.none && py.yes && py.exception && py.c_function && py.list;
-}
-
-/* Notes an error of history.py, and clears it; an interrupt stays. */
-static void history_forget_error(void)
-{
-    char text[128];
-    const object *type = py.PyErr_Occurred();
-
-    if (!type || !py.PyErr_ExceptionMatches(*py.exception))
-        return;
-    (void)snprintf(text, sizeof text, "tensors are not known: %s where PyTorch's history is read",
-            pyhost_type_name(type));
-    py.PyErr_Clear();
-    guard_push();
-    (void)capture_note(2, text);
-    guard_pop();
-}
-
 /* ---- history.py ------------------------------------------------------------------------------ */
 
-/* A function of the text; the result is new, NULL: it failed. `space`: its namespace. */
-static object *history_call(object *space, const char *name)
-{
-    object *code = py.Py_CompileString((const char *)history_text, "<kedge>", FILE_INPUT);
-    object *done = code ? py.PyEval_EvalCode(code, space, space) : NULL;
-    object *function = done ? py.PyDict_GetItemString(space, name) : NULL;
-    object *answer = !function ? NULL
-            : strcmp(name, "end") == 0
-            ? py.PyObject_CallFunction(function, NULL)
-            : py.PyObject_CallFunction(function, "l", record == HISTORY_PROGRAMS ? 0L : bound);
-
-    pyhost_drop(done);
-    pyhost_drop(code);
-    return answer;
-}
-
-/* Calls it, and `then` with the answer. An interrupt may be set afterwards. */
+/* Calls a function of the text, and `then` with its answer. An interrupt may be set afterwards. */
 static void history_run(const char *name, uint32_t why, void (*then)(object *answer, uint32_t why))
 {
-    object *modules = py.PyImport_GetModuleDict();
-    void *thread = py.PyThreadState_Get();
-    object *space = py.PyDict_New();
-    object *answer = NULL;
+    bool is_end = strcmp(name, "end") == 0;
+    struct pycall call;
+    object *answer;
 
-    if (py.PyThreadState_EnterTracing)
-        py.PyThreadState_EnterTracing(
-                thread); /* tracers and profilers of the program see nothing */
+    pycall_begin(&call);
     is_inside = true;
-    if (space && modules && py.PyDict_SetItemString(space, "modules", modules) == 0)
-        answer = history_call(space, name);
+    answer = pycall_text(&call, history_text, name,
+            is_end ? py.Py_BuildValue("()")
+                   : py.Py_BuildValue("(l)", record == HISTORY_PROGRAMS ? 0L : bound));
     is_inside = false;
     if (answer && answer != py.none)
         then(answer, why);
-    history_forget_error();
     pyhost_drop(answer);
-    if (space)
-        py.PyDict_Clear(space); /* its functions refer to it */
-    pyhost_drop(space);
-    if (py.PyThreadState_LeaveTracing)
-        py.PyThreadState_LeaveTracing(thread);
+    pycall_end(&call, HISTORY_UNKNOWN);
 }
 
 static void history_began(object *answer, uint32_t why)
@@ -313,7 +241,7 @@ static bool history_append(object *list, object *item)
             item && *((object **)(void *)list + 1) == py.list && py.PyList_Append(list, item) == 0;
 
     pyhost_drop(item);
-    history_forget_error();
+    pycall_forget_error(HISTORY_UNKNOWN);
     return is_done;
 }
 
@@ -347,7 +275,8 @@ void history_find(void)
     at_begin = pyhost_in_module("torch.cuda", "_queued_calls");
     at_end = pyhost_in_module("threading", "_threading_atexits");
     error = pyhost_in_module("torch._C", "OutOfMemoryError");
-    if (!at_begin || !at_end || !history_find_functions())
+    if (!at_begin || !at_end || !pycall_can()
+            || !pycall_find(&py, history_names, sizeof history_names / sizeof *history_names))
         return;
     is_found = true;
     if (pyhost_in_module("torch.cuda", "_initialized") == py.yes)

@@ -2,6 +2,7 @@
 #include "preload/held/tensors.h"
 
 #include "preload/anchors/pyhost.h"
+#include "preload/held/pycall.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -29,13 +30,12 @@ typedef struct pyhost_object object;
     F(void, PyErr_Clear, (void))                                                  \
     F(void, Py_IncRef, (object *))
 
-#define TENSORS_MEMBER(result, name, params) \
-    result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
+static const char *const tensors_names[] = {TENSORS_FUNCTIONS(PYCALL_NAME) "_Py_NoneStruct",
+        "_Py_TrueStruct", "PyDict_Type", "PyList_Type", "PyTuple_Type", "PyMemberDescr_Type"};
 static struct {
-    TENSORS_FUNCTIONS(TENSORS_MEMBER)
+    TENSORS_FUNCTIONS(PYCALL_MEMBER)
     object *none, *yes, *dict, *list, *tuple, *member; /* None, True, and types */
 } py;
-#undef TENSORS_MEMBER
 
 /* A getter in C of a class. */
 struct getter {
@@ -70,24 +70,6 @@ static object *tensors_type(const object *which)
 
     memcpy((void *)&type, (const char *)which + TYPE, sizeof(void *));
     return type;
-}
-
-static bool tensors_find_functions(void)
-{
-    bool is_whole = true;
-
-#define TENSORS_FIND(result, name, params)       \
-    *(void **)&py.name = pyhost_function(#name); \
-    is_whole &= py.name != NULL;
-    TENSORS_FUNCTIONS(TENSORS_FIND)
-#undef TENSORS_FIND
-    py.none = pyhost_function("_Py_NoneStruct");
-    py.yes = pyhost_function("_Py_TrueStruct");
-    py.dict = pyhost_function("PyDict_Type");
-    py.list = pyhost_function("PyList_Type");
-    py.tuple = pyhost_function("PyTuple_Type");
-    py.member = pyhost_function("PyMemberDescr_Type");
-    return is_whole && py.none && py.yes && py.dict && py.list && py.tuple && py.member;
 }
 
 static bool tensors_find_getter(struct getter *getter, object *type, const char *name)
@@ -130,7 +112,8 @@ static bool tensors_find_torch(void)
 bool tensors_find(void)
 {
     if (!is_found)
-        is_found = tensors_find_functions() && tensors_find_torch();
+        is_found = pycall_find(&py, tensors_names, sizeof tensors_names / sizeof *tensors_names)
+                && tensors_find_torch();
     return is_found;
 }
 
