@@ -451,11 +451,9 @@ static uintptr_t pyhost_who(object *const *args, size_t count, size_t i)
     return pyhost_count(count) > i ? (uintptr_t)args[i] : 0;
 }
 
-static void pyhost_tell(
-        enum pyloop_kind kind, bool is_begin, object *const *args, size_t count, object *names)
+static void pyhost_tell(struct pyhost_moment moment)
 {
-    struct pyhost_moment moment = {kind, is_begin, args, pyhost_count(count), names};
-
+    moment.count = pyhost_count(moment.count);
     if (moment.count > 0)
         parts.at(&moment);
 }
@@ -498,7 +496,7 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
     if (!is_real)
         return plain_call(callable, args, count, names);
     if (is_told)
-        pyhost_tell(kind, true, args, count, names);
+        pyhost_tell((struct pyhost_moment){kind, true, trains, args, count, names});
     pyloop_enter(&call, kind, trains, pyhost_who(args, count, kind == PYLOOP_SCALER));
     if (kind == PYLOOP_FORWARD && pyloop_in_forward())
         pyloop_set_inner(&here);
@@ -506,7 +504,7 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
                                                : plain_call(callable, args, count, names);
     pyloop_set_inner(before);
     if (is_told && result)
-        pyhost_tell(kind, false, args, count, names);
+        pyhost_tell((struct pyhost_moment){kind, false, trains, args, count, names});
     pyloop_leave(&call, !result);
     return result;
 }
@@ -660,6 +658,8 @@ static object *pyhost_backward(object *self, object *args, object *keywords)
     passes++;
     result = engine_call(self, args, keywords);
     passes--;
+    if (opens && parts.at && result)
+        pyhost_tell((struct pyhost_moment){PYLOOP_BACKWARD, false, true, &self, 1, NULL});
     if (opens)
         pyloop_leave(&call, !result);
     return result;

@@ -31,11 +31,15 @@
 
 struct pyhost_object; /* an object of the interpreter */
 
-/* A call of a watched function of PyTorch's: an outermost module, or an optimizer's step. */
+/*
+ * A call of a watched function of PyTorch's: an outermost module, an optimizer's step, or a backward
+ * pass that has ended.
+ */
 struct pyhost_moment {
     enum pyloop_kind kind;
     bool is_begin;                     /* else it has ended, without an exception */
-    struct pyhost_object *const *args; /* as of a vectorcall: [0] is the module or the optimizer */
+    bool trains;                       /* it is part of training, not of an evaluation */
+    struct pyhost_object *const *args; /* as of a vectorcall: [0] is the module, the optimizer */
     size_t count;
     struct pyhost_object *names; /* of keyword arguments, a tuple; NULL: none */
 };

@@ -7,6 +7,7 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/asked.h"
+#include "preload/held/grown.h"
 #include "preload/held/held_text.h"
 #include "preload/held/history.h"
 #include "preload/held/pycall.h"
@@ -33,6 +34,7 @@ enum {
     WANTED_END = 2,
     WANTED_ASK = 4,
     WANTED_STEP = 8,
+    WANTED_GROWTH = 16,
     STEPS_FIRST = 4, /* the first step after which is walked: what fills up at first is there */
 };
 
@@ -268,34 +270,108 @@ static void held_end_asking(void)
         py.PyEval_RestoreThread(thread);
 }
 
+/* ---- where live memory is compared ---- */
+
+enum {
+    ROUNDLESS_BLOCKS = 16, /* fewer that are left of a program without rounds are no leak of it */
+    ROUNDLESS_PART = 8,    /* and so if more than this part of its peak is gone */
+};
+
+/* With the GIL. `steps` end with the last of these kinds that the program has come to. */
+static struct grown steps, evals;
+static enum pyloop_kind steps_by;
+static uint64_t walked_at; /* live when its growth was last walked */
+
+/*
+ * A round of training is compared at the end of an optimizer's step, where there is none at the end
+ * of a backward pass, else before a forward pass. Evaluations and services call modules that do not
+ * train: before such a call there is what earlier ones have left.
+ */
+static struct grown *held_place(const struct pyhost_moment *moment)
+{
+    if (moment->is_begin != (moment->kind == PYLOOP_FORWARD) || pyhost_passes() > 0)
+        return NULL;
+    if (!moment->trains && moment->kind == PYLOOP_FORWARD)
+        return &evals;
+    if (moment->kind > steps_by) {
+        steps_by = moment->kind;
+        steps = (struct grown){0};
+    }
+    return moment->kind == steps_by ? &steps : NULL;
+}
+
+static bool held_has_grown(const struct pyhost_moment *moment)
+{
+    struct grown *place = held_place(moment);
+    uint64_t peak;
+    uint64_t live = place ? capture_live_bytes(&peak) : 0;
+
+    if (!place || !grown_round(place, live) || live < HELD_BYTES_LEAST
+            || !grown_is_clear(walked_at, live))
+        return false;
+    walked_at = live;
+    return true;
+}
+
+/*
+ * Whether what is left at the end has grown, and was not walked for it. Of a program without rounds:
+ * many blocks, and all that it ever had.
+ */
+static bool held_is_left(uint64_t count, uint64_t bytes)
+{
+    const struct grown *place = steps.rounds ? &steps : &evals;
+    uint64_t peak;
+
+    if (walked_at)
+        return false;
+    if (place->rounds)
+        return grown_is_clear(place->most, bytes);
+    (void)capture_live_bytes(&peak);
+    return count >= ROUNDLESS_BLOCKS && bytes >= peak - peak / ROUNDLESS_PART;
+}
+
 static void held_end(void)
 {
     uint64_t bytes = 0;
+    uint32_t count;
 
     held_end_asking();
-    if (!(wanted & WANTED_END) || !held_may_walk())
+    if (!(wanted & (WANTED_END | WANTED_GROWTH)) || !held_may_walk())
         return;
     guard_push();
-    (void)capture_live(-1, NULL, 0, &bytes);
+    count = capture_live(-1, NULL, 0, &bytes);
     guard_pop();
-    if (bytes >= HELD_BYTES_LEAST)
+    if (bytes >= HELD_BYTES_LEAST && ((wanted & WANTED_END) || held_is_left(count, bytes)))
         (void)held_walk(FORMAT_WALK_END, NULL, -1, false);
+}
+
+/* A step that KEDGE_HELD=step asks for. */
+static bool held_is_due(const struct pyhost_moment *moment)
+{
+    static uint64_t count; /* with the GIL */
+
+    if (moment->kind != PYLOOP_OPTIMIZER || moment->is_begin)
+        return false;
+    count++;
+    return count >= STEPS_FIRST && (count & (count - 1)) == 0;
 }
 
 void held_at(const struct pyhost_moment *moment)
 {
-    static uint64_t steps; /* with the GIL */
+    enum format_walk_why why = FORMAT_WALK_NONE;
 
-    if (!(wanted & WANTED_STEP) || moment->kind != PYLOOP_OPTIMIZER || moment->is_begin
-            || !is_found)
+    if (!is_found || !held_may_walk())
         return;
-    steps++;
-    if (steps < STEPS_FIRST || (steps & (steps - 1)) != 0 || !held_may_walk())
+    if ((wanted & WANTED_GROWTH) && held_has_grown(moment))
+        why = FORMAT_WALK_GROWN;
+    if ((wanted & WANTED_STEP) && held_is_due(moment))
+        why = FORMAT_WALK_STEP;
+    if (why == FORMAT_WALK_NONE)
         return;
-    (void)held_walk(FORMAT_WALK_STEP, NULL, -1, false);
+    (void)held_walk(why, NULL, -1, false);
     if (!py.PyErr_Occurred())
         return;
-    py.PyErr_Clear(); /* the step has a result: the interrupt comes to the program again */
+    py.PyErr_Clear(); /* the call has a result, or comes: the program gets the interrupt again */
     py.PyErr_SetInterrupt();
 }
 
@@ -341,13 +417,13 @@ bool held_start(const struct config *config)
     const struct config_value *limit = config_key(config, CONFIG_HELD, "seconds");
     const struct config_value *objects = config_key(config, CONFIG_HELD, "objects");
 
-    wanted =
-            config_word(config, CONFIG_HELD) & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP);
+    wanted = config_word(config, CONFIG_HELD)
+            & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP | WANTED_GROWTH);
     seconds = limit ? (double)limit->number : 0;
     most = objects ? (long)objects->number : 0;
     if (wanted & WANTED_ASK)
         asked_start(held_asked);
-    return (wanted & WANTED_STEP) != 0;
+    return (wanted & (WANTED_STEP | WANTED_GROWTH)) != 0;
 }
 
 void held_find(void)
@@ -368,7 +444,7 @@ void held_find(void)
         (void)pyhost_watch_init(error, held_error, &make_error);
     if ((wanted & WANTED_OOM) && accelerator)
         (void)pyhost_watch_init(accelerator, held_accelerator_error, &make_accelerator_error);
-    if ((wanted & (WANTED_END | WANTED_ASK)) && pyhost_watch_before(end, held_end)
+    if ((wanted & (WANTED_END | WANTED_ASK | WANTED_GROWTH)) && pyhost_watch_before(end, held_end)
             && (wanted & WANTED_ASK))
         atomic_store(&asking, ASKING_MAY);
 }

@@ -3,7 +3,7 @@
  * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
  *
  *     PyTorch makes its error ────────┐ (tp_init of OutOfMemoryError, AcceleratorError)
- *     an optimizer has stepped ───────┤
+ *     memory has grown (grown.c) ─────┤ (a step, a backward pass, a module's call)
  *     the interpreter ends ───────────┼─► held.py walks the program's objects ─► capture_held
  *          (threading._shutdown)      │      with kedge's live blocks: joined by address
  *     `kedge held` asks (asked.c) ────┘
@@ -29,7 +29,10 @@ bool held_start(const struct config *config);
 /* At each audit event of the interpreter: watches what is not watched yet. */
 void held_find(void);
 
-/* A moment of a training loop: after the 4th, 8th ... step of all optimizers is walked. */
+/*
+ * A moment of a training loop or a service: walks if memory has grown, and after the 4th, 8th ...
+ * step of all optimizers if that is wanted.
+ */
 void held_at(const struct pyhost_moment *moment);
 
 /* The interpreter has ended. */

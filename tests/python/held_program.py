@@ -173,6 +173,62 @@ def steps():
         optimizer.step()
 
 
+def rounds(kind, count=13):
+    """Ends of `count` rounds of a program: of steps with an optimizer, of training by hand, of a service."""
+    optimizer, model = torch.optim.SGD(), torch.nn.Module()
+    model.training, model.weight = kind != "serves", make("parameters", 4 << 20)
+    for n in range(count):
+        if kind != "by_hand":
+            model()
+        yield n
+        if kind == "trains":
+            optimizer.step()
+        elif kind == "by_hand":
+            torch.Variable._execution_engine.run_backward(lambda: None, accumulate_grad=True)
+
+
+def grows_by_epochs():
+    kept = []
+    for n in rounds("trains"):
+        if n % 5 == 2:
+            kept.append(make("kept", 1 << 20))
+
+
+def grows_as_it_serves():
+    sessions = {}
+    for n in rounds("serves"):
+        sessions[n] = make("kept", 1 << 20)
+
+
+def grows_by_hand():
+    losses = []
+    for _ in rounds("by_hand"):
+        losses.append(make("kept", 1 << 20))
+
+
+def grows_without_rounds():
+    held_plants.KEPT = [make("kept", 1 << 20) for _ in range(20)]
+
+
+def grows_at_last():
+    held_plants.KEPT = []
+    for n in rounds("trains", 11):
+        if n >= 6:
+            held_plants.KEPT.append(make("kept", 1 << 20))
+
+
+def healthy():
+    """Rounds that keep no more than others before: caches fill in the first four, sizes vary, and the model is there at the end."""
+    held_plants.KEPT = [make("kept", 2 << 20)]
+    for kind in ("trains", "serves", "by_hand"):
+        cache, last = [], None
+        for n in rounds(kind, 50):
+            if n < 3:
+                cache.append(make("cached", 1 << 20))
+            last = make("last", (11 - n * 7 % 11) << 18)
+        del last
+
+
 def wait_in(library):
     """Notes what there is, and is in a call of C's until somebody writes into `gate`."""
     held_plants.KEPT = [make("kept")]

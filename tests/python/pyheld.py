@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: asked.c ask.c cmd_held.c held.c still.c pyhost.c report_held.c
+# covers: asked.c ask.c cmd_held.c held.c pycall.c still.c pyhost.c report_held.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE
@@ -90,6 +90,45 @@ def a_run_that_ends_well_is_walked_after_its_steps(python):
     check("; kept by local 'kept' of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
     report, _, _ = held(python, "steps", "oom")
     check("held_after_step" not in report, "a walk that nobody wanted")
+
+
+UNSET = "oom,growth,seconds=600"  # as without the variable, but for the time that a walk may take
+
+
+def grown(python, case, key="held_when_grown"):
+    """(texts of what keeps the blocks that a program leaks, how many they are) in the last walk."""
+    report, sizes, _ = held(python, case, UNSET)
+    rows = [row for row in report.get(key, {"rows": []})["rows"] if row["bytes"] == sizes["kept"] * row["count"]]
+    return " | ".join(" AND ".join(row["held_by"]) for row in rows), sum(row["count"] for row in rows), report
+
+
+@each
+def what_grows_is_walked_without_a_setting(python):
+    text, count, report = grown(python, "steps")
+    check(re.fullmatch(r"local 'kept' of steps held_program\.py:\d+\[\*\]", text), f"after the steps: {text}")
+    same("blocks at the 6th of 11 steps", count, 6)
+    check("; kept by local 'kept' of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
+    check("held_at_end" not in report, "a walk at the end besides")
+
+
+def growth_of_any_rounds_is_walked():
+    python = interpreters()[0][1]
+    for case, name, blocks in (("grows_by_epochs", "kept", 2), ("grows_as_it_serves", "sessions", 11), ("grows_by_hand", "losses", 12)):
+        text, count, _ = grown(python, case)
+        check(f"local '{name}' of {case} held_program.py" in text, f"{case}: {text}")
+        same(f"{case}: blocks at the 12th of 13 rounds", count, blocks)
+    for case, blocks in (("grows_without_rounds", 20), ("grows_at_last", 5)):
+        text, count, report = grown(python, case, "held_at_end")
+        same(f"{case}: holder at the end", (text, count), ("held_plants.KEPT[*]", blocks))
+        check("held_when_grown" not in report, f"{case}: a walk in the run")
+
+
+@each
+def r111_a_program_that_does_not_grow_has_no_walk(python):
+    report, _, _ = held(python, "healthy", UNSET)
+    check("held_when_grown" not in report and "held_at_end" not in report, f"walks: {report.keys()}")
+    report, _, _ = held(python, "steps", "oom")
+    check("held_when_grown" not in report, "a walk that nobody wanted")
 
 
 def what_failed_first_is_told_in_one_line():
@@ -232,7 +271,8 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         a_run_that_ends_well_is_walked_after_its_steps, nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
+         a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
+         r111_a_program_that_does_not_grow_has_no_walk, nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
          graphs_are_left_alone_beside_a_thread_at_work, graphs_are_read_beside_a_thread_that_waits,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,
          the_end_of_the_interpreter_waits_for_a_walk)

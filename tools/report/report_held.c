@@ -87,7 +87,8 @@ static const char *report_held_when(const struct format_def_walk *walk)
             [FORMAT_WALK_OOM] = "that moment",
             [FORMAT_WALK_END] = "the end",
             [FORMAT_WALK_ASKED] = "the moment when kedge held asked",
-            [FORMAT_WALK_STEP] = "the end of a step"};
+            [FORMAT_WALK_STEP] = "the end of a step",
+            [FORMAT_WALK_GROWN] = "a moment when memory had grown"};
 
     return words[walk->why];
 }

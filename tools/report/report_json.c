@@ -231,6 +231,7 @@ static void report_json_no_page(struct json *json, const struct report *report)
     report_live_json(json, report, VIEW_LIVE, "live");
     if (!report->from && !report->to) {
         report_held_json(json, report, FORMAT_WALK_STEP, UINT64_MAX, "held_after_step");
+        report_held_json(json, report, FORMAT_WALK_GROWN, UINT64_MAX, "held_when_grown");
         report_held_json(json, report, FORMAT_WALK_ASKED, UINT64_MAX, "held_as_asked");
         report_held_json(json, report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
     }

@@ -493,6 +493,7 @@ static void print_held(const struct report *report, enum view view)
         report_live_print(report, VIEW_LIVE);
         if (!report->from && !report->to) {
             report_held_print(report, FORMAT_WALK_STEP, UINT64_MAX);
+            report_held_print(report, FORMAT_WALK_GROWN, UINT64_MAX);
             report_held_print(report, FORMAT_WALK_ASKED, UINT64_MAX);
             report_held_print(report, FORMAT_WALK_END, UINT64_MAX);
         }

@@ -17,6 +17,15 @@ uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint6
     return capstate_begin(false, &r) ? caplive_list(device, to, room, ret_bytes) : 0;
 }
 
+uint64_t capture_live_bytes(uint64_t *ret_peak)
+{
+    int r;
+    const struct format_header *header = capstate_begin(false, &r);
+
+    *ret_peak = header ? __atomic_load_n(&header->total.peak_bytes, __ATOMIC_RELAXED) : 0;
+    return header ? __atomic_load_n(&header->total.live_bytes, __ATOMIC_RELAXED) : 0;
+}
+
 uint32_t capture_walk_begin(void)
 {
     uint32_t number;

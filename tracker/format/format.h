@@ -476,6 +476,7 @@ enum format_walk_why {
     FORMAT_WALK_END,   /* of the interpreter */
     FORMAT_WALK_ASKED, /* `kedge held` */
     FORMAT_WALK_STEP,  /* an optimizer has stepped */
+    FORMAT_WALK_GROWN, /* live memory has grown */
     FORMAT_WALK_COUNT,
 };
 
