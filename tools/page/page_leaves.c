@@ -116,9 +116,10 @@ static void page_leaves_fill(struct page_leaves_state *state, struct model_windo
     for (uint32_t at = window.first; at < window.last; at++) {
         while (step < steps->row_count && step < PAGE_STEPS && steps->rows[step].first < at)
             step++;
-        if (step < steps->row_count && step < PAGE_STEPS && steps->rows[step].first == at)
-            full = 1;
-        if (full >= 1) {
+        bool is_step =
+                step < steps->row_count && step < PAGE_STEPS && steps->rows[step].first == at;
+        if (is_step || state->leaves->count == 0
+                || (full >= 1 && events[at].kind != TRACE_RESERVED)) {
             page_leaves_begin(state, at);
             full = 0;
         }

@@ -5,7 +5,8 @@
  * A leaf has as many events as the leaf beside it, however long they take: where much happens there
  * are many leaves, so that a reader can zoom in. A run of at most PAGE_LEAVES events that change
  * memory has one for each, and the page is exact. Of a longer run half of the leaves are in the
- * step that has the peak. A step begins with a leaf of its own.
+ * step that has the peak. A step begins with a leaf of its own. What an allocation made the pool get
+ * from the driver is in the allocation's leaf.
  *
  *     events   a a f a a a f f | a f a | ...          of leaf 0 the moment is behind the 6th: most
  *     leaves   0                 1       ...          is live there, and its parts add up to it
