@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-from pagedata import Timeline
+from pagedata import Timeline, unpack
 from regresskit import BUILD, KEDGE, SOURCE, SOT, check, environment, kedge_run, main, run, same, tool, tool_json
 
 sys.dont_write_bytecode = True
@@ -51,9 +51,22 @@ class Reader(html.parser.HTMLParser):
             self.texts.setdefault(kind, []).append(data)
 
 
+# Programs of tests/python, with what stands in for PyTorch: what their memory is, is known, or they have tensors in segments.
+PROGRAMS = {"kinds": ("kinds", (), "kinds_program.py", "plain"), "kinds-failed": ("kinds", (), "kinds_program.py", "failed"),
+            "tensors": ("segments", ("--api", "framework"), "segment_program.py", "counted", "noted.json"),
+            "tensors-failed": ("segments", ("--api", "framework"), "segment_program.py", "out_of_memory", "noted.json")}
+
+
+def program(path, like, options, script, *words):
+    run(KEDGE, "run", "--sim", "-q", *options, "--capture", path, "--", sys.executable, SOURCE / "tests" / "python" / script, *words,
+        PYTHONPATH=BUILD / "tests" / "python" / like)
+
+
 def capture(form):
     """A capture as the trainer of that form leaves it; some of them end by a signal, or with status 1."""
     path = pathlib.Path(f"{form}.kcap")
+    if not path.exists() and form in PROGRAMS:
+        program(path, *PROGRAMS[form])
     if not path.exists():
         run(BUILD / "tests" / "unit" / "capture_maker", form, path, rc=None)
     return path
@@ -71,7 +84,7 @@ def data_of(text):
 
 CUT = 400 # bytes of a text, of which a page shows no more
 # What only the page has; "steps" is in the report's JSON with --view steps.
-OWN = {"call_sites", "held_by_site", "timeline", "flame", "map", "frames", "kedge", "by_places", "notes", "max", "steps"}
+OWN = {"call_sites", "held_by_site", "timeline", "flame", "map", "frames", "kedge", "by_places", "notes", "max", "steps", "inside"}
 # Of longer lists the page has these rows; of others the first ones.
 CHOSEN = {"ooms": lambda rows, count: rows[-count:],
           "anchors": lambda rows, count: [rows[at] for at in sorted(sorted(range(len(rows)), key=lambda at: -rows[at]["max_bytes"])[:count])],
@@ -220,6 +233,47 @@ def holders_are_those_of_the_report():
     for row in page["held_by_site"]:
         check(row["moment"] == "end" and row["bytes"] <= page["call_sites"][row["site"]]["end"][0], f"more is held than there is: {row}")
     same("in a window", "held_at_end" in data_of(page_of(capture("walked"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9")), False)
+
+
+def kinds_are_those_of_the_report():
+    """What the blocks are, at the peak and when memory ran out, and their names."""
+    page, report = data_of(page_of(capture("kinds"))), tool_json("report", capture("kinds"))
+    line = page["timeline"]
+    leaves = Timeline(line)
+    top = leaves.live.index(max(leaves.live))
+    grouping = next(row for row in line["groupings"] if row["by"] == "kind")
+    told = {name: column[top] for name, column in zip(grouping["names"], leaves.groupings["kind"]) if column[top]}
+    same("at the peak", told, {row["kind"]: row["bytes"] for row in report["kinds_at_max"]})
+    same("in the answer", page["kinds_at_max"], [{"kind": row["kind"], "bytes": row["bytes"]} for row in report["kinds_at_max"]])
+    names = {(name["name"], name["bytes"]) for row in report["kinds_at_max"] for name in row["names"]}
+    check(len(names) > 5, f"next to no names: {names}")
+    numbers = unpack(line["blocks"]["name"])
+    there = {(line["blocks"]["names"][number - 1], size) for number, (first, behind, size) in zip(numbers, leaves.blocks) if number and first <= top < behind}
+    same("names of what is live then", there, names)
+    page, report = data_of(page_of(capture("kinds-failed"))), tool_json("report", capture("kinds-failed"))
+    same("when memory ran out", page["ooms"][-1]["kinds"], [{"kind": row["kind"], "bytes": row["bytes"]} for row in report["ooms"][-1]["kinds"]])
+    same("where nothing was looked at", [row["by"] for row in data_of(page_of(capture("bad")))["timeline"]["groupings"]], ["site", "module", "library", "class"])
+    runs = data_of(diff_of(capture("kinds"), capture("kinds-failed")))["runs"]
+    same("in two runs", [any(row["by"] == "kind" for row in one["timeline"]["groupings"]) for one in runs], [True, True])
+
+
+def tensors_are_those_of_the_report():
+    """A page of a run under PyTorch's own allocator has its tensors, as --tensors tells them, beside its segments."""
+    for form in ("tensors", "tensors-failed"):
+        path = capture(form)
+        text = page_of(path)
+        page, report = data_of(text), tool_json("report", path, "--top", "1000000")
+        inside, tensors = page["inside"], tool_json("report", path, "--tensors", "--top", "1000000")
+        check(Comparison(f"{form}: segments", page, report).compared > 60, f"{form}: the page has next to nothing of the report")
+        check(Comparison(f"{form}: tensors", inside | {"frames": page["frames"]}, tensors).compared > 60, f"{form}: the page has next to nothing of the tensors")
+        leaves = Timeline(inside["timeline"])
+        same(f"{form}: tensors at the peak", max(leaves.live), report["tensors"]["max_bytes"])
+        same(f"{form}: segments at the peak", max(leaves.reserved), page["peak_live_bytes"])
+        same(f"{form}: what they took", sum(site["allocated"][0] for site in page["call_sites"]), report["allocated_bytes"])
+        same(f"{form}: failures", len(inside["ooms"]), len(tensors["ooms"]))
+        same(f"{form}: --tensors makes the same page", page_of(path, "--tensors") == text, True)
+    same("without a record", "inside" in data_of(page_of(capture("bad"))), False)
+    check("no record of tensors" in tool("report", capture("bad"), "--html", "other.html", "--tensors", "--from", "SOT_CALL_3", rc=2), "--tensors without a record")
 
 
 def diff_of(good, bad, *options):
@@ -398,7 +452,7 @@ def columns_are_those_that_scripts_show():
     """Rows of long lists have what the scripts read, and nothing else."""
     table = re.search(r"json_columns columns\[\] = \{(.*?)\{NULL", (SOURCE / "tools" / "page" / "page.c").read_text(encoding="utf-8"), re.S)[1]
     columns = {name: "".join(re.findall(r'"([^"]*)"', words)).split() for name, words in re.findall(r'\{"(\w+)",(.*?)\}', table, re.S)}
-    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad", "walked")] + [diff_of(capture("good"), capture("bad"))]
+    pages = [page_of(capture(form)) for form in ("touched", "oom", "used", "evict", "unsaid", "bad", "walked", "kinds", "kinds-failed")] + [diff_of(capture("good"), capture("bad"))]
     script = "".join(Reader(pages[0]).texts["script"])
     for name, keys in columns.items():
         rows = [row for page in pages for row in rows_of(data_of(page), name)]
@@ -422,5 +476,5 @@ def it_is_written_as_outputs_are():
 
 if __name__ == "__main__":
     main(figures_are_those_of_the_report, who_held_memory_is_one_figure_everywhere, the_peak_is_at_one_place, the_device_is_in_parts_that_add_up, a_run_that_fails_has_its_device_then_and_at_the_end, patterns_are_those_of_the_report,
-         eviction_is_that_of_the_report, holders_are_those_of_the_report, a_page_of_two_runs_has_what_diff_says, a_page_of_ranks_has_what_ranks_says, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
+         eviction_is_that_of_the_report, holders_are_those_of_the_report, kinds_are_those_of_the_report, tensors_are_those_of_the_report, a_page_of_two_runs_has_what_diff_says, a_page_of_ranks_has_what_ranks_says, steps_are_detected_where_none_are_stated, timeline_and_map_add_up, the_page_is_whole_and_loads_nothing, names_of_the_program_are_no_markup,
          its_size_has_a_bound, columns_are_those_that_scripts_show, it_is_written_as_outputs_are)

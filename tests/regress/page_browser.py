@@ -14,8 +14,9 @@ from regresskit import check, human, main, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
-MAYBE = {"moment": lambda data: data["timeline"]["leaves"]["count"], "held": lambda data: any("held" in oom for oom in data["ooms"]) or "held_at_end" in data,
-         "device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
+MAYBE = {"moment": lambda data: data["timeline"]["leaves"]["count"],
+         "held": lambda data: any("held" in part for part in (data["ooms"] or [{}])[-1:]) or any(f"held_{when}" in data for when in ("after_step", "as_asked", "at_end")),
+         "segments": lambda data: "inside" in data, "device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
 CONTRAST = """(() => {
     const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -66,27 +67,32 @@ BOXES = """(() => {
         const isSeen = node instanceof HTMLElement && box.width > 0 && box.height > 0 && !node.closest("select");
         if (!isSeen)
             continue;
-        const isAbove = getComputedStyle(node).position === "absolute"; // a box over the page, not in its parent's
-        if (box.width > innerWidth + 1 || !isAbove && box.width > node.parentElement.getBoundingClientRect().width + 1)
+        const isAbove = () => getComputedStyle(node).position === "absolute"; // a box over the page, not in its parent's
+        if (box.width > innerWidth + 1 || box.width > node.parentElement.getBoundingClientRect().width + 1 && !isAbove())
             found.push(["wider", Math.round(box.width), Math.round(node.parentElement.getBoundingClientRect().width), name(node)]);
         if ((box.right > innerWidth + 1 || box.left < -1) && !node.closest("nav"))
             found.push(["outside", Math.round(box.left), Math.round(box.right), name(node)]);
     }
-    for (const stack of document.querySelectorAll(".stack")) {
+    // All rulers are there before the first one is measured: the page is laid out once.
+    const rulers = [...document.querySelectorAll(".stack")].map(stack => {
         const ruler = document.createElement("span");
         ruler.textContent = "0".repeat(40);
         ruler.style.whiteSpace = "pre";
         const line = document.createElement("li");
         line.append(ruler);
         stack.append(line);
+        return {stack, ruler, line};
+    });
+    for (const {stack, ruler} of rulers) {
         const wide = ruler.getBoundingClientRect().width;
         const room = stack.getBoundingClientRect().right - ruler.getBoundingClientRect().left;
-        line.remove();
         if (room < wide)
             found.push(["narrow stack", Math.round(room), Math.round(wide)]);
+    }
+    rulers.forEach(({line}) => line.remove());
+    for (const {stack} of rulers)
         if (stack.offsetHeight > innerHeight)
             found.push(["high stack", stack.offsetHeight]);
-    }
     return found;
 })()"""
 
@@ -149,19 +155,32 @@ def pages_draw_on_a_laptop_and_a_phone():
 
 def nothing_is_wider_than_its_box():
     with chromium() as started:
-        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked", "killed", "lost", "held-ring"):
-            for size in (LAPTOP, PHONE):
-                page = started.open(written(form), **size)
-                same(f"{form}, {size['width']} wide: boxes", page.value(BOXES), [])
-                page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
-                same(f"{form}, {size['width']} wide: boxes with all stacks", page.value(BOXES), [])
-                page.value("document.querySelectorAll('.unfold').forEach(button => button.click())")
-                same(f"{form}, {size['width']} wide: boxes with all frames", page.value(BOXES), [])
-                page.close()
+        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked", "killed", "lost", "held-ring", "kinds", "tensors", "tensors-failed"):
+            page = started.open(written(form), **LAPTOP)
+            if form == "kinds":
+                stack_by(page, "kind")
+            same(f"{form}, 1440 wide: boxes", page.value(BOXES), [])
+            for state, press in (("stacks", ".disclose"), ("frames", ".unfold")):
+                page.value(f"document.querySelectorAll({press!r}).forEach(button => button.click())")
+                same(f"{form}, 1440 wide: boxes with all {state}", page.value(BOXES), [])
+            page.look(**PHONE)
+            same(f"{form}, 390 wide: boxes with all frames", page.value(BOXES), [])
+            page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
+            same(f"{form}, 390 wide: boxes", page.value(BOXES), [])
+            page.close()
         page = started.open(written("bad"))
         page.value("document.querySelector('.disclose').click()")
         page.value("document.querySelector('.stack').style.width = '130px'")
         check(any(row[0] == "narrow stack" for row in page.value(BOXES)), "a narrow stack is not found")
+
+
+def stack_by(page, word):
+    page.value(f"[...document.querySelectorAll('#timeline button')].find(button => button.innerText === {word!r}).click()")
+
+
+def by_event(page):
+    """One event beside the other: by time it depends on the machine's load what is to be seen where."""
+    stack_by(page, "by event")
 
 
 def a_click_opens_the_stack_that_the_report_prints():
@@ -197,6 +216,7 @@ def table_sum(page):
 def the_timeline_zooms_pans_and_has_a_cursor():
     with chromium() as started:
         page = started.open(written("bad"))
+        by_event(page)
         line = Timeline(data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))["timeline"])
         at = f"Number({CHART}.getAttribute('aria-valuenow'))"
         peak = line.live.index(max(line.live))
@@ -242,8 +262,8 @@ def the_timeline_zooms_pans_and_has_a_cursor():
             keys = len([column for column in line.groupings[by] if column[peak]])
             same(f"rows by {by}", page.value("Number(document.querySelector('#moment [role=status].muted')?.innerText.split(' ')[0] ?? 1)"),
                  max(1, len([column for column in line.groupings[by] if column[peak] or column[-1]])) if keys else 1)
-        page.value("[...document.querySelectorAll('#timeline button')].find(button => button.innerText === 'by event').click()")
-        check(page.value(PAINTED) > 500, "nothing is drawn by event")
+        stack_by(page, "by time")
+        check(page.value(PAINTED) > 500, "nothing is drawn by time")
         same("errors", page.errors, [])
 
 
@@ -251,6 +271,7 @@ def a_click_pins_the_block_below_the_pointer():
     with chromium() as started:
         page = started.open(written("bad"))
         data = data_of(pathlib.Path("bad.html").read_text(encoding="utf-8"))
+        by_event(page)
         line = Timeline(data["timeline"])
         sites = unpack(data["timeline"]["blocks"]["site"])
         page.value(f"{CHART}.scrollIntoView({{block: 'center'}})")
@@ -278,6 +299,65 @@ def a_click_pins_the_block_below_the_pointer():
         page.key("ArrowUp")
         page.key("Enter")
         same("Enter pins", page.value("document.querySelector('.pin').hidden"), False)
+
+
+def two_fingers_zoom():
+    """What they hold stays below them: the wider they are spread, the less is to be seen."""
+    with chromium() as started:
+        page = started.open(written("bad"), **PHONE)
+        by_event(page)
+        page.value(f"{CHART}.scrollIntoView({{block: 'center'}})")
+        x, y, wide, high = page.value("(box => [box.x, box.y, box.width, box.height])(document.querySelector('.chart canvas').getBoundingClientRect())")
+        middle = y + high / 2
+        whole = seen(page)
+        page.fingers("touchStart", (x + wide * 0.4, middle), (x + wide * 0.6, middle))
+        for share in (0.3, 0.2, 0.1):
+            page.fingers("touchMove", (x + wide * share, middle), (x + wide * (1 - share), middle))
+        page.wait(f"!document.querySelector('#moment .lede').innerText.includes({' to '.join(whole)!r})")
+        page.fingers("touchEnd")
+        zoomed = seen(page)
+        check(zoomed[0] != whole[0] and zoomed[1] != whole[1], f"{whole} became {zoomed}")
+        same("no block is pinned", page.value("document.querySelector('.pin').hidden"), True)
+        page.fingers("touchStart", (x + wide * 0.1, middle), (x + wide * 0.9, middle))
+        for share in (0.2, 0.35, 0.45):
+            page.fingers("touchMove", (x + wide * share, middle), (x + wide * (1 - share), middle))
+        page.fingers("touchEnd")
+        page.wait(f"document.querySelector('#moment .lede').innerText.includes({' to '.join(whole)!r})")
+        same("errors", page.errors, [])
+
+
+def kinds_and_tensors_are_told():
+    with chromium() as started:
+        page = started.open(written("kinds"))
+        data = data_of(pathlib.Path("kinds.html").read_text(encoding="utf-8"))
+        most = sorted(data["kinds_at_max"], key=lambda row: -row["bytes"])
+        same("in the answer", page.value("document.querySelector('.kinds').innerText"), "By kind: " + ", ".join(f"{row['kind']} {human(row['bytes'])}" for row in most))
+        by_event(page)
+        stack_by(page, "kind")
+        same("the table of the peak", page.value(cells("moment", 0, 1))[:len(most)], [human(row["bytes"]) for row in most])
+        page.value("[...document.querySelectorAll('#moment .disclose')].find(button => button.innerText === 'parameters').click()")
+        shown = page.value("[...document.querySelectorAll('#moment .names bdi')].map(name => name.innerText)")
+        same("names of parameters", sorted(shown), ["dec.weight", "enc.weight"])
+        page.value(f"{CHART}.focus()")
+        page.key("p")
+        page.key("ArrowUp")
+        page.key("Enter")
+        pinned = page.value("document.querySelector('.pin').innerText")
+        check(re.search(rf"({'|'.join(row['kind'] for row in most)})(: |\n)", pinned), f"no kind is told of a block: {pinned}")
+
+        page = started.open(written("tensors"))
+        data = data_of(pathlib.Path("tensors.html").read_text(encoding="utf-8"))
+        answer = " ".join(page.value("document.getElementById('answer').innerText").split())
+        check(f"At its peak the run held {human(data['tensors']['max_bytes'])}." in answer, f"the answer is not of tensors: {answer}")
+        for words in ("All figures are of tensors", f"the segments took {human(data['tensors']['segments_bytes'])}, of which {human(data['tensors']['cached_bytes'])} were free"):
+            check(words in answer, f"not told: {words}: {answer}")
+        check(f"segments {human(data['peak_live_bytes'])}" in page.value("document.querySelector('.readout').innerText"), "the timeline has no line of segments")
+        same("segments by call site", page.value(cells("segments", 0, 1)), [human(site["allocated"][0]) for site in data["call_sites"] if site["allocated"][1]])
+        page = started.open(written("tensors-failed"))
+        data = data_of(pathlib.Path("tensors-failed.html").read_text(encoding="utf-8"))
+        answer = page.value("document.getElementById('answer').innerText")
+        check("Segments" in answer and "held" in answer, f"a run that was cut off says nothing of its segments: {answer}")
+        same("errors", page.errors, [])
 
 
 def a_range_has_its_own_table():
@@ -460,12 +540,12 @@ def sections_that_are_not_always_there_draw_and_sort():
         for piece, size in zip(pieces, shown):
             check(abs(piece - size / fall["total_bytes"] * wide) < 4 * len(shown), f"a piece of {piece} of {wide} for {size} of {fall['total_bytes']} bytes")
         check(min(pieces) >= 1, f"a part is not to be seen: {pieces}")
-        same("parts", page.value(cells("device", 0, 1)), [human(part["bytes"]) for part in fall["parts"]])
-        same("to the byte", page.value(cells("device", 0, 3)), [f"{part['bytes']:,}" for part in fall["parts"]])
+        same("parts", page.value(cells("device", 0, 1)), [human(size) for size in shown])
+        same("to the byte", page.value(cells("device", 0, 3)), [f"{size:,}" for size in shown])
         same("their sum", page.value("document.querySelector('#device tfoot').innerText").split("\t")[-1].strip(), f"{fall['total_bytes']:,}")
         page.value("document.querySelectorAll('#device thead button')[1].focus()")
         page.key("Enter")
-        same("by size", page.value(cells("device", 0, 3)), [f"{size:,}" for size in sorted((part["bytes"] for part in fall["parts"]), reverse=True)])
+        same("by size", page.value(cells("device", 0, 3)), [f"{size:,}" for size in sorted(shown, reverse=True)])
         page.close()
 
         page = started.open(written("oom"))
@@ -522,14 +602,15 @@ def sections_that_are_not_always_there_draw_and_sort():
 
 def text_has_contrast_and_controls_have_names():
     with chromium() as started:
-        for form, dark, size in (("oom", False, LAPTOP), ("oom", True, PHONE), ("live", True, LAPTOP), ("live", False, PHONE),
-                                 ("evict", True, PHONE), ("used", False, LAPTOP)):
-            page = started.open(written(form), dark=dark, **size)
+        for form in ("oom", "live", "evict", "used", "kinds", "tensors"):
+            page = started.open(written(form), **LAPTOP)
             page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
             page.value("document.getElementById('flame-whole').click()")
-            answer = page.value(CONTRAST)
-            same(f"{form}, dark {dark}, {size['width']} wide: text without contrast", answer["found"], [])
-            check(answer["seen"] > 100, f"only {answer['seen']} texts were looked at")
+            for dark, size in ((False, LAPTOP), (True, LAPTOP), (True, PHONE), (False, PHONE)):
+                page.look(dark=dark, **size)
+                answer = page.value(CONTRAST)
+                same(f"{form}, dark {dark}, {size['width']} wide: text without contrast", answer["found"], [])
+                check(answer["seen"] > 100, f"only {answer['seen']} texts were looked at")
             page.value("document.querySelector('.where').style.color = '#7c7c7c'")
             check(page.value(CONTRAST)["found"], "text that was made pale is not found")
             page.close()
@@ -561,4 +642,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, two_fingers_zoom, kinds_and_tensors_are_told, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -312,15 +312,14 @@ static int diff_open_run(void *context, size_t at, struct report *ret)
             .load = at == 0 ? diff->good : diff->bad,
             .symbols = at == 0 ? diff->good_symbols : diff->symbols,
             .window = at == 0 ? diff->good_side.window : diff->bad_side.window};
-    figures_of(&ret->load, ret->window, &ret->figures, &ret->partial);
-    sources_figure(&ret->load, ret->window, ret->symbols, &ret->sources);
     return CMD_DONE;
 }
 
+/* The runs are the comparison's own. */
 static void diff_close_run(void *context, struct report *report)
 {
     (void)context;
-    sources_done(&report->sources);
+    (void)report;
 }
 
 static int diff_write_page(struct diff *diff)

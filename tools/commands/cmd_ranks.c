@@ -171,15 +171,12 @@ static int ranks_page_open(void *context, size_t at, struct report *ret)
         return r;
     ret->window = model_whole(ret->load.trace);
     ret->symbols = symbols_new(ret->load.trace);
-    figures_of(&ret->load, ret->window, &ret->figures, &ret->partial);
-    sources_figure(&ret->load, ret->window, ret->symbols, &ret->sources);
     return CMD_DONE;
 }
 
 static void ranks_page_close(void *context, struct report *report)
 {
     (void)context;
-    sources_done(&report->sources);
     symbols_free(report->symbols);
     load_close(&report->load);
 }

@@ -214,7 +214,7 @@ static int print_report(struct report *report, const struct fields *fields)
     sources_figure(&report->load, report->window, report->symbols, &report->sources);
     if (fields->json || report->view == VIEW_ALL)
         report_pool_find(report);
-    if (!fields->html && (fields->json || report->view == VIEW_ALL))
+    if (fields->json || report->view == VIEW_ALL)
         report_tensors_find(report);
     progress_end();
     if (fields->html || pager_is_on()
@@ -227,6 +227,12 @@ static int print_report(struct report *report, const struct fields *fields)
     sources_done(&report->sources);
     symbols_free(report->symbols);
     return r;
+}
+
+/* It has the tensors beside their segments, and says which is which. */
+static bool is_whole_page(const struct fields *fields)
+{
+    return fields->html && !fields->from && !fields->to && !fields->step;
 }
 
 static int report_command(const void *parsed, char **words)
@@ -257,7 +263,8 @@ static int report_command(const void *parsed, char **words)
     r = load_open(words[0], &report.load);
     if (r)
         return r;
-    r = fields->tensors ? report_tensors_only(&report) : CMD_DONE;
+    if (fields->tensors && !is_whole_page(fields))
+        r = report_tensors_only("kedge report", &report.load);
     report.kinds = datakind_find(&report.load);
     if (r == CMD_DONE)
         r = check_window(fields, report.view);

@@ -107,48 +107,50 @@ static const struct json_columns columns[] = {
                 "allocated_bytes allocated_count " /* of steps; of holders, and causes: */
                 " bytes count kind held_by title place_count run stack "},
         {"growers", " title round rounds first_bytes last_bytes rises stack "},
+        {"kinds", " kind bytes "},
+        {"kinds_at_max", " kind bytes "},
+        {"kinds_at_end", " kind bytes "},
         {NULL, NULL},
 };
 
-/* The object that the scripts read: that of --json, and the page's own keys. */
-static void page_json(struct page *page)
+/* The walks through a program's objects beside that at a failure; none is of a window. */
+static void page_json_walks(struct page *page)
 {
-    struct json *json = &page->json;
+    const struct report *report = page->report;
 
-    report_json(json, page->report);
-    report_steps_json_view(json, page->report, &page->report->stated);
-    if (!page->report->from && !page->report->to)
-        report_held_json(json, page->report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
-    json_text(json, "kedge", KEDGE_VERSION);
-    json_bool(json, "by_places", page->by_places);
-    page_json_notes(page);
-    page_json_max(page);
-    page_sites_json(page);
-    page_held_json(page);
-    page_timeline_json(page);
-    page_flame_json(page);
-    page_map_json(page);
-    frames_json(json, &page->frames);
-    json_end(json, '}');
+    if (report->from || report->to)
+        return;
+    report_held_json(&page->json, report, FORMAT_WALK_STEP, UINT64_MAX, "held_after_step");
+    report_held_json(&page->json, report, FORMAT_WALK_ASKED, UINT64_MAX, "held_as_asked");
+    report_held_json(&page->json, report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
 }
 
-/* ---- the page of several runs ---- */
+/* How much of a run a page has. */
+enum page_part {
+    PAGE_PART_SITES,    /* segments, beside their tensors: no timeline */
+    PAGE_PART_TIMELINE, /* one of several runs: no flame graph, no map */
+    PAGE_PART_ALL,
+};
 
-/* What the page of a comparison shows of one run: no flame graph, no map. */
-static void page_json_run(struct page *page)
+/* The keys of --json, and those of the page. */
+static void page_json_run(struct page *page, enum page_part part)
 {
     struct json *json = &page->json;
 
-    json_begin(json, NULL, '{');
     report_json(json, page->report);
     report_steps_json_view(json, page->report, &page->report->stated);
+    page_json_walks(page);
     json_bool(json, "by_places", page->by_places);
     page_json_notes(page);
     page_json_max(page);
     page_sites_json(page);
     page_held_json(page);
-    page_timeline_json(page);
-    json_end(json, '}');
+    if (part >= PAGE_PART_TIMELINE)
+        page_timeline_json(page);
+    if (part < PAGE_PART_ALL)
+        return;
+    page_flame_json(page);
+    page_map_json(page);
 }
 
 /*
@@ -169,21 +171,17 @@ static void page_find_steps(struct report *report)
         report->stated.row_count = 0; /* parts such as layers are of no use on a page */
 }
 
-static void page_print(FILE *out, const struct report *report)
+static void page_write_run(struct page *page, enum page_part part)
 {
-    struct page page = {.report = report, .json = json_open_line(out)};
-    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
-
-    page.json.page = &form;
-    find_moments(&page);
-    page_sites_find(&page);
-    page_json(&page);
-    page_sites_done(&page);
-    frames_done(&page.frames);
+    find_moments(page);
+    page_sites_find(page);
+    page_json_run(page, part);
+    page_sites_done(page);
 }
 
-/* The frames of both runs are in one table. */
-static void page_print_run(struct json *json, struct frames *frames, const struct report *report)
+/* As part of a page, in the open object; the frames of all its runs are in one table. */
+static void page_print_run(
+        struct json *json, struct frames *frames, const struct report *report, enum page_part part)
 {
     struct report whole = *report;
     struct page page = {.report = &whole, .json = *json, .frames = *frames};
@@ -191,16 +189,45 @@ static void page_print_run(struct json *json, struct frames *frames, const struc
 
     form.frames = &page.frames;
     page.json.page = &form;
+    figures_of(&whole.load, whole.window, &whole.figures, &whole.partial);
+    sources_figure(&whole.load, whole.window, whole.symbols, &whole.sources);
+    whole.kinds = datakind_find(&whole.load);
     page_find_steps(&whole);
-    find_moments(&page);
-    page_sites_find(&page);
-    page_json_run(&page);
-    page_sites_done(&page);
+    page_write_run(&page, part);
     stepview_done(&whole.stated);
+    datakind_done(&whole.kinds);
+    sources_done(&whole.sources);
     *frames = page.frames;
     page.json.page = json->page;
     *json = page.json;
 }
+
+/*
+ * The object that the scripts read. Of a run under PyTorch's own allocator the tensors are a run of
+ * their own in it.
+ */
+static void page_print(FILE *out, const struct report *report)
+{
+    struct page page = {.report = report, .json = json_open_line(out)};
+    const struct json_page form = {PAGE_TEXT, columns, &page.frames};
+    struct json *json = &page.json;
+
+    json->page = &form;
+    json_text(json, "kedge", KEDGE_VERSION);
+    page_write_run(&page, report->tensors ? PAGE_PART_SITES : PAGE_PART_ALL);
+    frames_keep(&page.frames);
+    if (report->tensors) {
+        json_begin(json, "inside", '{');
+        page_print_run(json, &page.frames, report->tensors, PAGE_PART_ALL);
+        json_end(json, '}');
+        frames_keep(&page.frames);
+    }
+    frames_json(json, &page.frames);
+    json_end(json, '}');
+    frames_done(&page.frames);
+}
+
+/* ---- the page of several runs ---- */
 
 static int page_print_runs(FILE *out, const struct page_runs *runs)
 {
@@ -222,7 +249,9 @@ static int page_print_runs(FILE *out, const struct page_runs *runs)
         r = runs->open(runs->context, i, &report);
         if (r != 0)
             break;
-        page_print_run(&json, &frames, &report);
+        json_begin(&json, NULL, '{');
+        page_print_run(&json, &frames, &report, PAGE_PART_TIMELINE);
+        json_end(&json, '}');
         frames_keep(&frames);
         runs->close(runs->context, &report);
     }

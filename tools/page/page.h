@@ -40,7 +40,7 @@ struct page_runs {
     size_t count;
     void *context;
     void (*keys)(void *context, struct json *json);
-    /* a report with its figures and sources; `close` frees what `open` made of it */
+    /* a report with its load, symbols and window; `close` frees what `open` made of it */
     int (*open)(void *context, size_t at, struct report *ret);
     void (*close)(void *context, struct report *report);
 };

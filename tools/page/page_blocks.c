@@ -116,6 +116,7 @@ enum page_blocks_list {
     LIST_CLASS,
     LIST_DEVICE, /* from 1; 0: not known */
     LIST_ANCHOR,
+    LIST_NAME, /* in `names`, from 1; 0: it has none, or the list is full */
     LISTS,
 };
 
@@ -125,6 +126,43 @@ static void page_blocks_json_stacks(struct page *page, const uint32_t *stacks, s
     for (size_t i = 0; i < count; i++)
         figures_json_stack(&page->json, page->report->symbols, stacks[i], NULL);
     json_end(&page->json, ']');
+}
+
+/* Names of blocks: "exp_avg of head.weight, and 2 more". */
+struct page_blocks_names {
+    struct keytable index;
+    uint32_t blocks[PAGE_BLOCK_NAMES]; /* that have the names */
+    size_t count;
+};
+
+/* From 1; 0: it has none, or the list is full. */
+static uint32_t page_blocks_name(
+        const struct datakinds *kinds, uint32_t block, struct page_blocks_names *names)
+{
+    uint32_t number;
+
+    if (!kinds->of || kinds->name[block] == TRACE_NONE)
+        return 0;
+    number =
+            keytable_number(&names->index, (struct key){kinds->name[block], kinds->more[block], 0});
+    if (number >= PAGE_BLOCK_NAMES)
+        return 0;
+    if (number == names->count)
+        names->blocks[names->count++] = block;
+    return number + 1;
+}
+
+static void page_blocks_json_names(struct page *page, struct page_blocks_names *names)
+{
+    json_begin(&page->json, "names", '[');
+    for (size_t i = 0; i < names->count; i++) {
+        char *name = datakind_new_text(&page->report->kinds, names->blocks[i]);
+
+        json_text(&page->json, NULL, name);
+        free(name);
+    }
+    json_end(&page->json, ']');
+    keytable_done(&names->index);
 }
 
 static void page_blocks_pack(struct page *page, const struct page_leaves *leaves,
@@ -149,9 +187,10 @@ void page_blocks_json(struct page *page, const struct page_leaves *leaves,
         void *context)
 {
     static const char *const keys[LISTS] = {"first", "leaves", "size", "born", "life", "site",
-            "stack", "class", "device", "anchor"};
+            "stack", "class", "device", "anchor", "name"};
     const struct trace *trace = page->report->load.trace;
     struct page_pack lists[LISTS] = {0};
+    struct page_blocks_names names = {0};
     struct keytable index = {0};
     uint32_t stacks[PAGE_BLOCK_STACKS];
     size_t stack_count = 0;
@@ -172,6 +211,8 @@ void page_blocks_json(struct page *page, const struct page_leaves *leaves,
         page_pack_uint(&lists[LIST_STACK], stack < PAGE_BLOCK_STACKS ? stack + 1 : 0);
         page_pack_uint(
                 &lists[LIST_ANCHOR], block->anchor ? anchor_number(context, block->anchor) : 0);
+        page_pack_uint(
+                &lists[LIST_NAME], page_blocks_name(&page->report->kinds, row->block, &names));
         first = row->first;
         born = position;
     }
@@ -187,6 +228,7 @@ void page_blocks_json(struct page *page, const struct page_leaves *leaves,
         json_text(&page->json, NULL, sources_class_name((enum memclass)i));
     json_end(&page->json, ']');
     page_blocks_json_stacks(page, stacks, stack_count);
+    page_blocks_json_names(page, &names);
     json_end(&page->json, '}');
     keytable_done(&index);
 }

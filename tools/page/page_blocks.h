@@ -15,6 +15,7 @@
 
 #define PAGE_BLOCKS       6000u
 #define PAGE_BLOCK_STACKS 600u /* stacks of their own; beyond them a block has its site's */
+#define PAGE_BLOCK_NAMES  4000u
 
 struct page_block {
     uint64_t size, area; /* bytes; times leaves */
@@ -33,7 +34,7 @@ struct page_blocks page_blocks_find(const struct page *page, const struct page_l
 void page_blocks_done(struct page_blocks *blocks);
 
 /*
- * "blocks": size, life, stack, class, device and anchor of each; an anchor is its number in
+ * "blocks": size, life, stack, class, device, anchor and name of each; an anchor is its number in
  * `anchors` of the timeline, from 1.
  */
 void page_blocks_json(struct page *page, const struct page_leaves *leaves,

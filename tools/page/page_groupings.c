@@ -86,6 +86,23 @@ static struct grouping by_class(const struct page *page)
     return grouping;
 }
 
+/* What the blocks are to the program; of no use where nothing of it was looked at. */
+static struct grouping page_groupings_by_kind(const struct page *page)
+{
+    const struct report *report = page->report;
+    size_t count = report->load.trace->block_count;
+    struct grouping grouping = {.by = "kind",
+            .keys = vec_new(count, sizeof(uint32_t)),
+            .names = (const char **)vec_new(DATAKIND_COUNT, sizeof(char *)),
+            .count = DATAKIND_COUNT};
+
+    for (unsigned i = 0; i < DATAKIND_COUNT; i++)
+        grouping.names[i] = datakind_name((enum datakind)i);
+    for (size_t i = 0; i < count; i++)
+        grouping.keys[i] = report->kinds.of[i];
+    return grouping;
+}
+
 /* By the anchor that was open when a block was allocated, all instances together. */
 static struct grouping by_module(const struct page *page)
 {
@@ -195,12 +212,15 @@ void page_groupings_json(
         struct page *page, const struct page_leaves *leaves, const struct page_blocks *blocks)
 {
     static struct grouping (*const groupings[])(const struct page *page) = {
-            page_groupings_by_site, by_module, by_library, by_class};
+            page_groupings_by_site, page_groupings_by_kind, by_module, by_library, by_class};
 
     json_begin(&page->json, "groupings", '[');
     for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {
-        struct grouping grouping = groupings[i](page);
+        struct grouping grouping;
 
+        if (groupings[i] == page_groupings_by_kind && !page->report->kinds.of)
+            continue;
+        grouping = groupings[i](page);
         json_grouping(page, leaves, blocks, &grouping);
         grouping_done(&grouping);
     }

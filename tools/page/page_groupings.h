@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * page_groupings.h - what the bytes of the page's timeline are split by: call site, module (the
- * anchor that was open), library, class of memory.
+ * page_groupings.h - what the bytes of the page's timeline are split by: call site, kind (parameters,
+ * gradients ...; where it is known), module (the anchor that was open), library, class of memory.
  *
  * Threads: none. Memory: vec.h.
  */

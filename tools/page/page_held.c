@@ -10,7 +10,7 @@
 
 /* What a call site's blocks with the same holders have, at the failure or at the end. */
 struct page_held_row {
-    uint64_t bytes;
+    uint64_t bytes, count;
     const char *text; /* of struct read_held */
     uint32_t site;
     enum page_moment moment;
@@ -53,6 +53,7 @@ static struct page_held_row *page_held_rows(const struct page *page, size_t *ret
             rows[count++] =
                     (struct page_held_row){.text = held->text, .site = site, .moment = moment};
         rows[at].bytes += held->bytes;
+        rows[at].count += held->count;
     }
     keytable_done(&index);
     VEC_SORT_BY(rows, count, page_held_order);
@@ -90,6 +91,7 @@ void page_held_json(struct page *page)
         json_text(json, "moment", page_moment_key(rows[i].moment));
         json_uint(json, "site", rows[i].site);
         json_uint(json, "bytes", rows[i].bytes);
+        json_uint(json, "count", rows[i].count);
         page_held_json_lines(json, rows[i].text);
         json_end(json, '}');
     }

@@ -361,11 +361,11 @@ void report_lines_print(const struct report *report, const struct answer_lines *
 /*
  * Tensors in the segments of PyTorch's own allocator, as PyTorch recorded them (report_coverage.c):
  * a report of their own, into report->tensors, for the whole run; report_tensors_done frees it.
- * report_tensors_only makes the report one of tensors: 0, or CMD_BAD after one line on stderr.
+ * report_tensors_only puts the tensors in the place of the run: 0, or CMD_BAD after one line on
+ * stderr.
  */
 bool report_tensors_are_there(const struct report *report);
-int report_tensors_load(const struct report *report, struct load *ret_load);
-int report_tensors_only(struct report *report);
+int report_tensors_only(const char *who, struct load *io_load);
 void report_tensors_find(struct report *report);
 void report_tensors_done(struct report *report);
 void report_tensors_print(const struct report *report);

@@ -163,16 +163,15 @@ bool report_tensors_are_there(const struct report *report)
     return capture && capture->record.bytes;
 }
 
-int report_tensors_load(const struct report *report, struct load *ret_load)
+static int report_tensors_load(const char *who, const struct load *load, struct load *ret_load)
 {
-    const struct load *load = &report->load;
     struct read_capture *tensors;
 
-    if (!report_tensors_are_there(report)) {
+    if (!load->capture->record.bytes) {
         render_print(stderr,
-                "kedge report: %s: no record of tensors is in it; runs under PyTorch's own "
-                "allocator have one (kedge run --api framework)\n",
-                report->path);
+                "%s: %s: no record of tensors is in it; runs under PyTorch's own allocator have "
+                "one (kedge run --api framework)\n",
+                who, load->path);
         return CMD_BAD;
     }
     tensors = import_capture_tensors(load->path, load->capture, load->trace);
@@ -182,15 +181,15 @@ int report_tensors_load(const struct report *report, struct load *ret_load)
     return CMD_DONE;
 }
 
-int report_tensors_only(struct report *report)
+int report_tensors_only(const char *who, struct load *io_load)
 {
     struct load tensors;
-    int r = report_tensors_load(report, &tensors);
+    int r = report_tensors_load(who, io_load, &tensors);
 
     if (r != CMD_DONE)
         return r;
-    load_close(&report->load);
-    report->load = tensors;
+    load_close(io_load);
+    *io_load = tensors;
     return CMD_DONE;
 }
 
@@ -201,7 +200,7 @@ void report_tensors_find(struct report *report)
     if (!report_tensors_are_there(report) || report->from || report->to || report->made_to)
         return;
     tensors = vec_new(1, sizeof *tensors);
-    if (report_tensors_load(report, &tensors->load) != CMD_DONE) {
+    if (report_tensors_load("kedge report", &report->load, &tensors->load) != CMD_DONE) {
         free(tensors);
         return;
     }

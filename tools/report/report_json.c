@@ -236,7 +236,6 @@ static void report_json_no_page(struct json *json, const struct report *report)
         report_held_json(json, report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
     }
     report_live_json(json, report, VIEW_HWM, "live_at_max");
-    report_kinds_json(json, report);
     report_places_json(json, report);
     json_libraries(json, report);
     json_looks(json, report->load.capture);
@@ -280,6 +279,7 @@ void report_json(struct json *json, const struct report *report)
     report_patterns_json(json, report);
     report_anchors_json(json, report);
     report_tensors_json(json, report);
+    report_kinds_json(json, report);
     if (!json->page)
         report_json_no_page(json, report);
 }

@@ -29,6 +29,14 @@ function holderList(data, title, rows, total) {
     return [element("h2", null, title), list];
 }
 
+/* "By kind: activations 3.45 MiB, parameters 743.75 KiB"; nothing where kinds are not known. */
+function kindsLine(kinds) {
+    if (!kinds || kinds.length === 0)
+        return "";
+    const rows = [...kinds].sort((a, b) => b.bytes - a.bytes);
+    return element("p", {class: "kinds"}, element("b", null, "By kind:"), ...rows.flatMap((row, at) => [at ? ", " : " ", row.kind + " ", element("span", {class: "figure"}, bytes(row.bytes))]));
+}
+
 /* The first rows, and one for all others. */
 function firstRows(rows, total) {
     const shown = rows.filter(row => row.sum[0] > 0).slice(0, HOLDERS_SHOWN);
@@ -38,7 +46,9 @@ function firstRows(rows, total) {
     return shown;
 }
 
-function lackSentence(failure) {
+function lackSentence(data, failure) {
+    if (data.segments)
+        return segmentsLack(data, failure);
     const free = failure.pool_free_bytes;
     if (failure.lack === "whole")
         return bytes(free) + " were free in the pool, but in pieces: the largest was " + bytes(failure.largest_free_bytes) + ". This is fragmentation.";
@@ -61,7 +71,7 @@ function failureText(data, failure) {
     const all = failure.total_bytes ? [" ", element("a", {href: "#device"}, "Who had the rest?")] : [];
     return [element("h1", null, element("b", null, element("bdi", null, first)), " asked for ", element("b", {class: "figure"}, asked), ", and there was not enough."),
         element("p", {class: "where"}, element("bdi", null, where.filter(Boolean).join(" \u00b7 "))),
-        element("p", {class: "lede"}, lackSentence(failure) + free, ...all)];
+        element("p", {class: "lede"}, lackSentence(data, failure) + free, ...all)];
 }
 
 function answerOfFailure(data) {
@@ -74,7 +84,7 @@ function answerOfFailure(data) {
         rows = data.call_sites.map(site => ({name: site.title, sum: site.failure, stack: site.stack, moment: "failure"})).sort((a, b) => b.sum[0] - a.sum[0]);
         total = rows.reduce((sum, row) => sum + row.sum[0], 0);
     }
-    return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total)] : parts;
+    return total > 0 ? [...parts, ...holderList(data, "Who held the memory then", firstRows(rows, total), total), kindsLine(failure.kinds)] : parts;
 }
 
 /* "13.14 GiB", or "9.44 GiB, without hints 13.14 GiB". */
@@ -82,6 +92,11 @@ function peakOf(data) {
     const hinted = data.max_with_hints_bytes;
     return hinted === null || hinted >= data.max_bytes ? [element("b", {class: "figure"}, bytes(data.max_bytes))]
         : [element("b", {class: "figure"}, bytes(hinted)), ", without hints ", element("b", {class: "figure"}, bytes(data.max_bytes))];
+}
+
+/* Evict hints had the program run in less memory than was live. */
+function hasMoved(data) {
+    return data.eviction.some(set => !set.on_paper && set.total.moved_out_bytes > 0) && data.peak_reserved_bytes < data.peak_live_bytes;
 }
 
 function answerOfPeak(data) {
@@ -92,9 +107,10 @@ function answerOfPeak(data) {
     const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "end"}));
     const isAll = total === data.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
-        element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", ...peakOf(data), "."),
+        element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", ...peakOf(data),
+            isAll && hasMoved(data) ? [", with at most ", element("b", {class: "figure"}, bytes(data.peak_reserved_bytes)), " on the device: evict hints kept the rest on the host"] : "", "."),
         element("p", {class: "where"}, element("bdi", null, when))];
-    return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total)] : parts;
+    return total > 0 ? [...parts, ...holderList(data, "Who held the memory at the peak", firstRows(rows, total), total), kindsLine(data.kinds_at_max)] : parts;
 }
 
 function fact(word, figure, more) {
@@ -165,5 +181,5 @@ function drawAnswer(data) {
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
     const first = data.summary.length > 0 ? element("p", {class: "lede"}, element("b", null, element("bdi", null, data.summary[0]))) : null;
-    document.getElementById("answer").append(program, ...doubts(data), ...[first].filter(Boolean), ...parts, facts(data), ...[growth(data), waste(data), window, missing].filter(Boolean));
+    document.getElementById("answer").append(program, ...doubts(data), ...[first].filter(Boolean), ...parts, facts(data), ...[tensorsNote(data), growth(data), waste(data), window, missing].filter(Boolean));
 }

@@ -51,7 +51,7 @@ function drawCauses(data, parent) {
         parent.append(element("h2", null, signedBytes(cause.bytes) + " " + CAUSES[cause.cause][cause.bytes < 0 ? 1 : 0]), list, more);
     }
     if (difference.not_explained_bytes !== null)
-        parent.append(element("p", {class: "note"}, signedBytes(difference.not_explained_bytes) + " is not explained." + (difference.missing ? " Events are missing: " + difference.missing + "." : "")));
+        parent.append(element("p", {class: "note"}, (difference.not_explained_bytes === 0 ? "This is all of the difference." : signedBytes(difference.not_explained_bytes) + " is not explained.") + (difference.missing ? " Events are missing: " + difference.missing + "." : "")));
 }
 
 /* What each call site held at the peaks of both runs, by its title. */
@@ -88,8 +88,8 @@ function drawLate(data) {
     const {diff} = data;
     const parent = newSection("late", "Late frees");
     parent.append(element("p", {class: "lede"}, diff.late_frees === 0 && diff.never_freed === 0 && diff.extra === 0 ? "Bad frees nothing later than good" + (diff.complete ? "." : ", as far as events are on record.")
-        : "Bad frees " + counted(diff.late_frees, "block") + " of " + bytes(diff.late_bytes) + " later than good, or never; " + counted(diff.never_freed, "more block") + " of " + bytes(diff.never_freed_bytes)
-        + " only good frees, outside of all anchors; " + counted(diff.extra, "block") + " of " + bytes(diff.extra_bytes) + " only bad allocates and keeps."));
+        : [[diff.late_frees, diff.late_bytes, "that bad frees later than good, or never"], [diff.never_freed, diff.never_freed_bytes, "outside of all anchors that good frees, and bad does not"],
+            [diff.extra, diff.extra_bytes, "that only bad allocates, and keeps"]].filter(([blocks]) => blocks > 0).map(([blocks, size, what]) => counted(blocks, "block") + " of " + bytes(size) + " " + what).join("; ") + "."));
     drawGroups(data, parent, "Freed before the end of its anchor in good, later or never in bad", diff.groups, diff.groups_left_out);
     drawGroups(data, parent, "Never freed in bad", diff.never_freed_groups, diff.never_freed_groups_left_out);
     drawGroups(data, parent, "Only bad allocates and keeps", diff.extra_groups, diff.extra_groups_left_out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Which objects of a Python program refer to its memory, beside the line that allocated it. */
 
-/* The walks that the capture has: at the failure, at the end. */
+/* The walks that the capture has, in order of time. */
 function heldWalks(data) {
-    const failure = lastFailure(data);
-    return [failure && failure.held ? {...failure.held, moment: "when memory ran out"} : null, data.held_at_end ? {...data.held_at_end, moment: "at the end"} : null].filter(walk => walk && walk.rows.length > 0);
+    const walks = [[data.held_after_step, "after a step"], [data.held_as_asked, "when kedge held asked"], [lastFailure(data)?.held, "when memory ran out"], [data.held_at_end, "at the end"]];
+    return walks.filter(([walk]) => walk && walk.rows.length > 0).map(([walk, moment]) => ({...walk, moment}));
 }
 
 function heldDoubts(walk) {
@@ -26,6 +26,6 @@ function drawHeld(data) {
         new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, ...withStacks(data), columns: [
             textColumn("Held by", row => row.held_by.join(" and "), row => element("div", null, ...row.held_by.flatMap((holder, at) => [at ? element("span", {class: "muted"}, " and ") : null, element("bdi", null, holder)]))),
             bytesColumn("Bytes", row => row.bytes), countColumn("Blocks", row => row.count), textColumn("What it is", row => row.kind),
-            textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))]});
+            ...(data.segments ? [] : [textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))])]});
     }
 }

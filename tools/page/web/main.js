@@ -42,11 +42,12 @@ function drawAll() {
         drawReport(data);
 }
 
-function drawReport(data) {
+function drawReport(run) {
+    const data = withTensors(run);
     document.title = "kedge: " + baseName(data.capture);
     drawAnswer(data);
     const timeline = drawTimeline(data);
-    for (const draw of [drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
+    for (const draw of [drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawSegments, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
         draw(data, timeline);
     new Search(data, timeline);
 }

@@ -22,7 +22,8 @@ class AddressMap {
         this.told = element("p", {class: "readout"}, "Point at a cell, or move with the arrow keys, to see what lies there.");
         this.box = element("div", {class: "regions"});
         this.keepers = element("div");
-        parent.append(element("p", {class: "note"}, "The capture records how much was held from the driver, not which address ranges. This map is made of the addresses of blocks: "
+        parent.append(element("p", {class: "note"}, this.data.segments ? "This map is made of the addresses of tensors: a range is where they lay close to each other at some time. PyTorch gives a segment back once all of it is free."
+            : "The capture records how much was held from the driver, not which address ranges. This map is made of the addresses of blocks: "
             + "a range is where blocks lay close to each other at some time. Memory goes back to the driver in whole pieces, of 2 MiB at least, so a piece in which one block is live stays."),
         element("div", {class: "bar-of-choices"}, choices("Moment", this.moments.map(moment => moment.name), this.moment, at => {
             this.moment = at;
@@ -108,7 +109,7 @@ class AddressMap {
     drawKeepers() {
         const rows = this.at().kept.map(([site, granules, free]) => ({name: this.data.call_sites[site].title, granules, free}));
         this.keepers.replaceChildren();
-        if (rows.length > 0)
+        if (rows.length > 0 && !this.data.segments) /* whose pieces are segments of any size */
             new Table(this.keepers, {caption: "What keeps free memory: pieces of " + shortBytes(this.map.granule_bytes) + " that are live in part, by the largest block in each",
                 sorted: 1, rows, columns: [textColumn("Call site", row => row.name, row => way(row.name)), bytesColumn("Free in them", row => row.free), countColumn("Pieces", row => row.granules)]});
     }

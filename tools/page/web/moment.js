@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What was live in the range that the timeline shows or that is chosen in it: at its highest moment, and what changed over it. */
 
+const NAMES_SHOWN = 12;
+
 class Moment {
     constructor(run, timeline, parent) {
         this.run = run;
@@ -54,11 +56,21 @@ class Moment {
             + "; live went from " + bytes(before) + " to " + bytes(live(behind - 1)) + " (" + signedBytes(live(behind - 1) - before) + ").");
     }
 
+    /* What opens below a kind: its largest blocks with names; null: none has one. */
+    namesOf(kind, leaf) {
+        const {run} = this;
+        const named = run.blocksAt(leaf).filter(block => run.kinds.keyOfBlock[block] === kind && run.blocks.name[block]).sort((a, b) => run.blocks.size[b] - run.blocks.size[a]);
+        const lines = () => named.slice(0, NAMES_SHOWN).map(block => element("li", null, element("span", {class: "figure"}, bytes(run.blocks.size[block])), " ", element("bdi", null, run.nameOf(block))));
+        const rest = named.length - NAMES_SHOWN;
+        return named.length === 0 ? null : () => element("div", {class: "stackbox"}, element("ol", {class: "stack names"}, ...lines()), rest > 0 ? element("p", {class: "muted"}, "and " + counted(rest, "smaller one")) : null);
+    }
+
     draw(top) {
         const total = this.run.live[top];
         const {by} = this.grouping;
         this.table.replaceChildren();
-        new Table(this.table, {caption: "By " + GROUPINGS[by], rows: this.rows, sorted: 1, ...withStacks(this.run.data),
+        const details = by === "kind" ? {detail: row => this.namesOf(row.key, top)} : withStacks(this.run.data);
+        new Table(this.table, {caption: "By " + GROUPINGS[by], rows: this.rows, sorted: 1, ...details,
             foot: ["Total", bytes(this.rows.reduce((sum, row) => sum + row.bytes, 0)), "", signedBytes(this.rows.reduce((sum, row) => sum + row.change, 0))],
             columns: [textColumn(GROUPINGS[by][0].toUpperCase() + GROUPINGS[by].slice(1), row => row.title, row => way(by === "library" ? baseName(row.title) : row.title)),
                 bytesColumn("Live", row => row.bytes), {label: "Share", figure: true, value: row => row.bytes, text: row => percent(row.bytes, total)},

@@ -60,7 +60,7 @@ function drawFindings(data, parent, found) {
         textColumn("What to do", adviceOf, row => element("bdi", {class: "advice"}, adviceOf(row))),
         countColumn("Blocks", row => row.count), bytesColumn("Bytes", row => row.bytes), bytesColumn("At Max", row => row.at_max_bytes),
         {label: "Longest", figure: true, value: row => row.longest_ns, text: row => row.longest_ns ? time(row.longest_ns) : ""},
-        textColumn("Anchor", row => instanceOf(row.anchor || "", row.instance))]});
+        textColumn("Anchor", row => instanceOf(row.anchor || "", row.instance), row => brokenName(instanceOf(row.anchor || "", row.instance)))]});
 }
 
 function drawPatterns(data) {

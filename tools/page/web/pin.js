@@ -16,7 +16,17 @@ function lifeText(run, block) {
     return "allocated at " + run.when(born[block]) + place + "; " + end;
 }
 
+/* "parameters: head.weight"; null: what blocks are is not known. */
 function kindText(run, block) {
+    if (!run.kinds)
+        return null;
+    const name = run.nameOf(block);
+    const kind = run.kinds.name(run.kinds.keyOfBlock[block]);
+    return element("div", null, kind === "unknown" ? "of unknown kind" : kind, name ? ": " : "", name ? element("bdi", null, name) : "");
+}
+
+/* "driver's pool, device 1" */
+function classText(run, block) {
     const {device, classes} = run.blocks;
     const hasDevices = run.data.devices.length > 1;
     return classes[run.blocks.class[block]] + (hasDevices && device[block] ? ", device " + (device[block] - 1) : "");
@@ -27,9 +37,19 @@ function holdersOf(data, site) {
     return data.held_by_site.filter(row => row.site === site);
 }
 
-function holderText(row) {
+/* Those that may hold a block: it was live when they were found, and theirs are not all of another size. */
+function holdersOfBlock(run, block) {
+    const {born, life, size, site} = run.blocks;
+    const {failures} = run.line;
+    const moments = {failure: failures[failures.length - 1], end: Infinity};
+    const isLive = at => born[block] < at && (life[block] === 0 || born[block] + life[block] - 1 >= at);
+    return holdersOf(run.data, site[block]).filter(row => isLive(moments[row.moment]) && row.bytes >= size[block] && (row.count > 1 || row.bytes === size[block]));
+}
+
+/* Of a block that several may hold, one of them may be the one. */
+function holderText(row, isOne = false) {
     const isTensor = row.kind !== "no tensor";
-    return [isTensor ? "held by " : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "",
+    return [isTensor ? (isOne ? "perhaps held by " : "held by ") : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "",
         element("span", {class: "muted"}, " (" + (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + (row.moment === "end" ? " at the end)" : ")"))];
 }
 
@@ -39,9 +59,9 @@ function tipOf(run, grouping, part, leaf) {
     const title = element("div", null, way(titleOfPart(run, grouping, part)));
     if (part.block < 0)
         return [element("div", null, ...head), title, element("div", {class: "muted"}, part.key < 0 ? "of keys that are not shown one by one" : "smaller blocks of this band")];
-    const held = holdersOf(run.data, run.blocks.site[part.block])[0];
-    return [element("div", null, ...head), title, element("div", {class: "muted"}, kindText(run, part.block) + "; " + lifeText(run, part.block)),
-        held ? element("div", null, ...holderText(held)) : null].filter(Boolean);
+    const held = holdersOfBlock(run, part.block);
+    return [element("div", null, ...head), title, kindText(run, part.block), element("div", {class: "muted"}, classText(run, part.block) + "; " + lifeText(run, part.block)),
+        held.length ? element("div", null, ...holderText(held[0], held.length > 1)) : null].filter(Boolean);
 }
 
 function stackOfPart(run, grouping, part) {
@@ -53,7 +73,7 @@ function stackOfPart(run, grouping, part) {
 
 function pinOf(run, grouping, part, leaf) {
     const stack = stackOfPart(run, grouping, part);
-    const held = part.block >= 0 ? holdersOf(run.data, run.blocks.site[part.block]) : [];
+    const held = part.block >= 0 ? holdersOfBlock(run, part.block) : [];
     return [...tipOf(run, grouping, part, leaf), ...held.slice(1, HOLDERS_TOLD).map(row => element("div", null, "or ", ...holderText(row))),
         stack ? stackList(run.data, stack) : null].filter(Boolean);
 }

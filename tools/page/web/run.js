@@ -97,8 +97,10 @@ class Blocks {
         this.class = list("class");
         this.device = list("device");
         this.anchor = list("anchor");
+        this.name = list("name");
         this.classes = blocks.classes;
         this.stacks = blocks.stacks;
+        this.names = blocks.names;
     }
 }
 
@@ -120,7 +122,14 @@ class Run {
         this.steps = Run.steps(line);
         this.groupings = line.groupings.map(grouping => new Grouping(data, grouping, this.leaves));
         this.blocks = new Blocks(line.blocks, line.begin);
+        this.kinds = this.groupings.find(grouping => grouping.by === "kind"); /* undefined: not known */
         this.peak = this.highest(0, this.leaves);
+    }
+
+    /* "head.weight"; "": a block has no name. */
+    nameOf(block) {
+        const {name, names} = this.blocks;
+        return name[block] ? names[name[block] - 1] : "";
     }
 
     /* Of each step: its first and last position, its first leaf, and that behind it. */

@@ -27,7 +27,11 @@ function drawSeveral(data, names, isBeside) {
     const drawn = runs.filter(Boolean);
     const first = drawn.length ? drawn.reduce((a, b) => (b.live[b.peak] > a.live[a.peak] ? b : a)) : null;
     for (const run of drawn.filter(one => one !== first))
-        run.groupings.forEach((grouping, at) => grouping.takeColours(first.groupings[at]));
+        for (const grouping of run.groupings) {
+            const theirs = first.groupings.find(one => one.by === grouping.by);
+            if (theirs)
+                grouping.takeColours(theirs);
+        }
     const box = element("div", {class: isBeside ? "beside" : null});
     parent.append(box);
     runs.forEach((run, at) => {

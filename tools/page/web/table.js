@@ -3,7 +3,7 @@
  * Tables that sort and filter: {caption, columns, rows, sorted, rising, filter, foot}; `sorted` is the column at first, none: rows stay in their
  * order; `foot` has the cells of a last row; `detail(row)` makes what a row opens
  * below itself, over the whole width, null: nothing; `words(row)` is searched, too. A column: {label, text(row), value(row), figure, cell(row), narrow}: `text` is what is shown and searched,
- * `value` what is sorted by, `cell` an element instead of the text; a first column that is `narrow` has short texts.
+ * `value` what is sorted by, `cell` an element instead of the text; a first column that is `narrow` has short texts, a `wide` one long figures.
  */
 
 const ROWS_SHOWN = 15;
@@ -71,11 +71,12 @@ class Table {
 
     footOf(texts) {
         return element("tfoot", null, element("tr", null, ...texts.map((text, at) =>
-            element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.columns[at].figure ? "figure" : null}, text))));
+            element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.classOf(this.columns[at])}, text))));
     }
 
     headOf(column, at) {
-        const button = element("button", {type: "button"}, column.label, element("span", {class: "order", "aria-hidden": "true"}));
+        const label = this.labelOf(at);
+        const button = element("button", {type: "button"}, label === column.label ? null : element("span", {class: "of"}, label.slice(0, -column.label.length)), column.label, element("span", {class: "order", "aria-hidden": "true"}));
         button.addEventListener("click", () => {
             this.falling = this.sorted === at ? !this.falling : Boolean(column.figure);
             this.sorted = at;
@@ -114,6 +115,10 @@ class Table {
         this.body.replaceChildren(...shown.map(row => this.rowOf(row)));
     }
 
+    classOf(column) {
+        return !column.figure ? null : column.wide ? "figure wide" : "figure";
+    }
+
     /* "blocks" below "Peak" is "Peak blocks" where a column stands alone. */
     labelOf(at) {
         const {label} = this.columns[at];
@@ -124,7 +129,7 @@ class Table {
         return element("tr", null, ...this.columns.map((column, at) => {
             const content = column.cell ? column.cell(row) : column.text(row);
             const detail = at === 0 ? this.detail(row) : null;
-            return element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: column.figure ? "figure" : null, "data-label": at === 0 ? null : this.labelOf(at)},
+            return element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.classOf(column), "data-label": at === 0 ? null : this.labelOf(at)},
                 detail ? this.opener(detail, content) : content);
         }));
     }

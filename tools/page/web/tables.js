@@ -109,6 +109,7 @@ function drawHints(data) {
     const saved = f.max_bytes - f.max_with_hints_bytes;
     const would = f.max_bytes - f.max_would_bytes;
     parent.append(element("p", {class: "lede"}, f.max_would_bytes === null ? "What hints did is not on record any more." : saved > 0 ? "Hints made the highest use lower by " + bytes(saved) + ": from " + bytes(f.max_bytes) + " to " + bytes(f.max_with_hints_bytes) + "."
+        : hasMoved(data) ? "Evict hints moved memory to the host: the run had " + bytes(f.peak_live_bytes) + " live at its peak, with at most " + bytes(f.peak_reserved_bytes) + " on the device."
         : would > 0 ? "In this mode hints released nothing. They would make the highest use lower by " + bytes(would) + "." : "Hints made no difference to the highest use."));
     partNote(parent, data.hints, data.hints_left_out, "hint", "that come first in the file");
     new Table(parent, {caption: "What each hint did", sorted: 3, rows: data.hints, columns: [

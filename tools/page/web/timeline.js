@@ -6,8 +6,10 @@
 
 const LANES = 3; /* of anchors */
 const LANE = 13;
-const GROUPINGS = {site: "call site", module: "module", library: "library", class: "class of memory"};
+const GROUPINGS = {site: "call site", kind: "kind", module: "module", library: "library", class: "class of memory"};
 const LEAST_LEAVES = 4; /* to be seen */
+const DENSE = 3; /* pixels a step of the outline: its upright lines would hide what is below */
+const LEAST_SPREAD = 10; /* pixels between two fingers */
 const LONGEST_REST = 1 / 3; /* of a run in which nothing happens: then its events stand one beside the other at first */
 
 class Timeline {
@@ -21,9 +23,12 @@ class Timeline {
         this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
         this.isTime = this.restsLittle();
         this.grouping = run.groupings[0];
+        this.held = run.data.segments ? "segments" : "reserved"; /* the dashed line */
         this.listeners = [];
         this.chosen = null; /* positions */
         this.choosing = false;
+        this.fingers = new Map(); /* pointers that are down: their last event */
+        this.spread = null; /* coordinates that two of them hold */
         this.pinned = null;
         this.picked = -1;
         const {failures} = this.line;
@@ -140,7 +145,10 @@ class Timeline {
         this.plot.addEventListener("pointerdown", event => this.down(event));
         this.plot.addEventListener("pointermove", event => this.move(event));
         this.plot.addEventListener("pointerup", event => this.up(event));
-        this.plot.addEventListener("pointercancel", () => this.drag = null);
+        this.plot.addEventListener("pointercancel", event => {
+            this.drag = null;
+            this.lift(event);
+        });
         this.plot.addEventListener("pointerleave", () => this.tip.hidden = true);
         this.plot.addEventListener("blur", () => this.tip.hidden = true);
     }
@@ -179,12 +187,45 @@ class Timeline {
         if (event.button !== 0)
             return;
         this.plot.setPointerCapture(event.pointerId);
+        this.fingers.set(event.pointerId, event);
+        if (this.fingers.size > 1) {
+            this.drag = null;
+            this.tip.hidden = true;
+            this.spread = [...this.fingers.values()].slice(0, 2).map(finger => this.coordinateAt(finger));
+            return;
+        }
         this.drag = {x: event.clientX, from: this.from, to: this.to, begin: this.coordinateAt(event), selects: this.choosing || event.shiftKey, moved: false};
         this.point(event);
     }
 
+    /* Two fingers keep the coordinates that they hold. */
+    pinch() {
+        const left = this.plot.getBoundingClientRect().left + this.left;
+        const [a, b] = [...this.fingers.values()].map(finger => (finger.clientX - left) / this.wide);
+        const [first, second] = this.spread;
+        if (b === undefined || Math.abs(b - a) * this.wide < LEAST_SPREAD || (second - first) * (b - a) <= 0)
+            return;
+        const width = (second - first) / (b - a);
+        this.showSoon(first - a * width, first + (1 - a) * width);
+    }
+
+    /* True: it was one of two fingers. */
+    lift(event) {
+        const isPinch = this.spread !== null;
+        this.fingers.delete(event.pointerId);
+        if (this.fingers.size === 0)
+            this.spread = null;
+        return isPinch;
+    }
+
     move(event) {
         const {drag} = this;
+        if (this.fingers.has(event.pointerId))
+            this.fingers.set(event.pointerId, event);
+        if (this.spread) {
+            this.pinch();
+            return;
+        }
         if (!drag) {
             this.point(event);
             return;
@@ -206,7 +247,7 @@ class Timeline {
     up(event) {
         const {drag} = this;
         this.drag = null;
-        if (!drag)
+        if (this.lift(event) || !drag)
             return;
         if (!drag.moved) {
             this.point(event);
@@ -443,13 +484,14 @@ class Timeline {
         this.most = 1.04 * this.stretches.reduce((most, {leaf}) => Math.max(most, this.run.live[leaf], this.run.reserved[leaf]), this.shared || 1);
         this.bands.draw(this.grouping, this.stretches, {width: this.wide, height: this.high}, this.most, this.pinned);
         this.over = drawing("g", {class: "cursor"});
-        this.plot.replaceChildren(...this.axes(), drawing("path", {class: "reserved", d: this.outline(this.run.reserved)}), drawing("path", {class: "live", d: this.outline(this.run.live)}),
+        const reserved = this.outline(this.run.reserved);
+        this.plot.replaceChildren(...this.axes(), drawing("path", {class: "reserved below", d: reserved}), drawing("path", {class: "reserved", d: reserved}), drawing("path", {class: "live", d: this.outline(this.run.live, this.stretches.length > this.wide / DENSE)}),
             ...this.marks(), ...this.spans(), this.over);
         this.drawOver();
     }
 
-    outline(values) {
-        return this.stretches.map(({leaf, left, right}, at) => (at ? "L" : "M") + (this.left + left).toFixed(1) + "," + this.y(values[leaf]).toFixed(1) + "H" + (this.left + right).toFixed(1)).join("");
+    outline(values, isDense = false) {
+        return this.stretches.map(({leaf, left, right}, at) => (at && !isDense ? "L" : "M") + (this.left + left).toFixed(1) + "," + this.y(values[leaf]).toFixed(1) + "H" + (this.left + right).toFixed(1)).join("");
     }
 
     axes() {
@@ -549,9 +591,9 @@ class Timeline {
         const where = this.run.when(this.run.at[leaf]);
         const place = this.run.placeOf(leaf);
         this.readout.replaceChildren(element("b", {class: "figure"}, where), " ", element("span", null, element("span", {class: "sample live", "aria-hidden": "true"}), "live ", element("b", {class: "figure"}, bytes(live[leaf]))), " ",
-            element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), "reserved ", element("b", {class: "figure"}, bytes(reserved[leaf]))), " ", element("bdi", {class: "muted"}, place));
+            element("span", null, element("span", {class: "sample reserved", "aria-hidden": "true"}), this.held + " ", element("b", {class: "figure"}, bytes(reserved[leaf]))), " ", element("bdi", {class: "muted"}, place));
         this.plot.setAttribute("aria-valuenow", String(leaf));
-        this.plot.setAttribute("aria-valuetext", where + ", live " + bytes(live[leaf]) + ", reserved " + bytes(reserved[leaf]) + (place ? ", " + place : ""));
+        this.plot.setAttribute("aria-valuetext", where + ", live " + bytes(live[leaf]) + ", " + this.held + " " + bytes(reserved[leaf]) + (place ? ", " + place : ""));
         this.tellKeys(leaf);
     }
 

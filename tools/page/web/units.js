@@ -43,6 +43,8 @@ function counted(value, noun) {
 }
 
 function percent(part, whole) {
+    if (part > 0 && part < whole / 2000)
+        return "< 0.1\u00a0%";
     return whole > 0 ? (100 * part / whole).toFixed(part / whole < 0.1 ? 1 : 0) + "\u00a0%" : "";
 }
 
@@ -104,6 +106,11 @@ function choices(label, names, chosen, choose) {
         group.append(button);
     });
     return group;
+}
+
+/* A name that may be broken behind its slashes. */
+function brokenName(name) {
+    return element("bdi", {class: "broken"}, ...name.split(/(?<=\/)/).flatMap(part => [part, element("wbr")]));
 }
 
 /* "step (3)" for the third instance of an anchor. */
