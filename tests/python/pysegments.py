@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: history.c report_coverage.c
+# covers: history.c report_coverage.c cmd_check.c
 """Tensors in segments of PyTorch's own allocator, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pysegments.py CASE
@@ -58,6 +58,36 @@ def of_more_events_than_the_bound_the_newest_stay(python):
     check(330 < tensors["allocated_count"] < 345, f"allocations: {tensors['allocated_count']}")
 
 
+def answers(*claims, rc=0):
+    """What check says of tensors, by figure: (answer, least, most)."""
+    told = tool_json("check", "run.kcap", "--tensors", *claims, rc=rc)
+    check(told["tensors"], "it is about tensors")
+    return {row["figure"]: (row["answer"], row["at_least"], row["at_most"]) for row in told["checks"]}
+
+
+@each
+def r90_claims_may_be_of_tensors(python):
+    _, noted, _ = segments(python, "counted")
+    kept = 6 << 19
+    told = answers(f"peak=={noted['peak']}", f"remaining=={kept}", "leaks==6", f"reserved=={noted['segments'] << 21}", "allocations==10")
+    same("all hold", [row[0] for row in told.values()], ["yes"] * 5)
+    same("one byte less", answers(f"peak<{noted['peak']}", rc=1)["peak"][0], "no")
+    same("without steps", answers("growth==0", rc=2)["growth"][0], "unknown")
+    text = run(KEDGE, "check", "run.kcap", f"peak=={noted['segments'] << 21}").stdout
+    check("these are segments" in text and "--tensors" in text, f"of segments, and said so: {text}")
+    for words in (("peak<1G", "late(run.kcap)==0"), ("--predicted", "hints.yaml")):
+        check("--tensors: not with" in run(KEDGE, "check", "run.kcap", "--tensors", *words, rc=2).stdout, f"{words} with --tensors")
+
+    _, noted, _ = segments(python, "many", KEDGE_TENSORS="events=1000")
+    told = answers(f"remaining=={kept}", "allocations>=330", "frees<600", rc=2)
+    same("at the end", told["remaining"], ("yes", kept, kept))
+    same("as many as are on record, and more", (told["allocations"][0], told["allocations"][2], told["frees"][0]), ("yes", None, "unknown"))
+
+    segments(python, "out_of_memory")
+    told = answers(f"peak>={6 << 19}", "leaks==6", rc=2)
+    same("a run that was cut off", [row[0] for row in told.values()], ["yes", "unknown"])
+
+
 @each
 def r94_a_history_of_the_programs_own_ends_kedges(python):
     report, noted, _ = segments(python, "own_history")
@@ -100,9 +130,9 @@ def r111_a_snapshot_that_fails_is_noted(python):
     check(any("tensors are not known: ValueError" in note for note in report["notes"]), f"no note: {report['notes']}")
 
 
-CASES = (what_lies_in_segments_is_told, of_more_events_than_the_bound_the_newest_stay, r94_a_history_of_the_programs_own_ends_kedges,
-         what_failed_is_kept_without_an_end,
-         what_is_asked_for_is_kept_without_an_end, nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
+CASES = (what_lies_in_segments_is_told, r90_claims_may_be_of_tensors, of_more_events_than_the_bound_the_newest_stay,
+         r94_a_history_of_the_programs_own_ends_kedges, what_failed_is_kept_without_an_end, what_is_asked_for_is_kept_without_an_end,
+         nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

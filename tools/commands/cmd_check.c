@@ -13,12 +13,13 @@
 #include "tools/evict/swapsim.h"
 #include "tools/output/outfile.h"
 #include "tools/replay/predict.h"
+#include "tools/report/report.h"
 #include "tracker/hints/hintfile.h"
 
 struct fields {
     const char *from, *to, *predicted, *junit;
     uint64_t pairs;
-    bool json;
+    bool tensors, json;
 };
 
 static const struct args_option options[] = {
@@ -31,6 +32,9 @@ static const struct args_option options[] = {
         {"predicted", "HINTS",
                 "also: has the run, made with these hints, the peaks that suggest predicted?",
                 CMD_TEXT(predicted)},
+        {"tensors", NULL,
+                "of a run under PyTorch's own allocator ask about the tensors in its segments",
+                CMD_FLAG(tensors)},
         {"junit", "FILE", "write the results as JUnit XML, too (- is standard output)",
                 CMD_OUTPUT(junit)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
@@ -58,6 +62,10 @@ struct check {
     bool is_reserved_left_out;  /* of the predictions */
     const char *moved_left_out; /* the reason; NULL = it is compared, or no move was predicted */
     struct answer answer;       /* if an expression does not hold */
+    struct tensors_of {
+        bool has_ended, is_whole; /* its record of tensors has the run's end; and all before it */
+        uint64_t peak;            /* as PyTorch counted it */
+    } tensors;                    /* with --tensors */
 };
 
 /* ---- expressions ---------------------------------------------------------------------------- */
@@ -341,6 +349,9 @@ static void print_text(const struct check *check)
         puts("  peak reserved is not compared: the hints were not live, or nothing was predicted");
     if (check->moved_left_out)
         printf("  what was moved is not compared: %s\n", check->moved_left_out);
+    if (check->load.capture->record.bytes)
+        puts("  these are segments of PyTorch's own allocator: --tensors asks about the tensors in "
+             "them");
     printf("%zu of %zu hold\n", cmd_check_count_of(check, CLAIM_YES), check->row_count);
     for (size_t i = 0; i < check->answer.count; i++) {
         if (i == 0)
@@ -390,6 +401,7 @@ static void cmd_check_print_json(const struct check *check)
     json_text(&json, "from", check->fields->from);
     json_text(&json, "to", check->fields->to);
     json_text(&json, "predicted", check->fields->predicted);
+    json_bool(&json, "tensors", check->fields->tensors);
     json_text(&json, "answer", claim_answer_text(answer_of(check)));
     if (check->moved_left_out)
         json_text(&json, "moved_not_compared", check->moved_left_out);
@@ -489,6 +501,48 @@ static int write_junit(const struct check *check)
     return r == 0 ? CMD_DONE : CMD_BAD;
 }
 
+/* ---- tensors in a framework's segments ------------------------------------------------------- */
+
+/* Puts the tensors in the place of the segments. 0, or an exit code after one line on stderr. */
+static int take_tensors(struct check *check)
+{
+    const struct format_record *record = &check->load.capture->record.what;
+
+    if (load_refuses("kedge check", &check->load))
+        return CMD_BAD;
+    check->tensors.has_ended = load_has_ended(&check->load) && record->why == FORMAT_RECORD_END;
+    check->tensors.is_whole = (record->flags & (FORMAT_RECORD_CUT | FORMAT_RECORD_OWN)) == 0;
+    for (unsigned i = 0; i < FORMAT_DEVICES_MAX; i++)
+        check->tensors.peak += record->peak[i];
+    return report_tensors_only("kedge check", &check->load);
+}
+
+/* What a record of tensors that ends early, or begins late, says of a figure. */
+static void cmd_check_widen(const struct check *check, struct row *row)
+{
+    const struct tensors_of *tensors = &check->tensors;
+    bool is_growth = row->claim.figure == CLAIM_GROWTH;
+    bool is_at_end = claim_row(row->claim.figure)->is_final && !is_growth && !row->claim.anchor;
+    bool is_cut = !tensors->has_ended || (!tensors->is_whole && !is_at_end);
+    struct claim_range *range = &row->result.range;
+    enum claim_answer before = row->result.answer;
+
+    if (row->claim.figure == CLAIM_PEAK && !row->claim.anchor)
+        range->low = max_of(range->low, min_of(tensors->peak, range->high));
+    if (is_at_end ? !tensors->has_ended : !tensors->is_whole && (is_growth || row->claim.anchor))
+        range->low = 0;
+    if (is_cut)
+        range->high = UINT64_MAX;
+    row->result.answer = claim_holds(*range, row->claim.op, row->claim.limit);
+    if (row->result.answer != CLAIM_UNKNOWN || before == CLAIM_UNKNOWN)
+        return;
+    free(row->result.note);
+    row->result.note = vec_text(tensors->is_whole
+                    ? "not known: the record of tensors lacks the end of the run"
+                    : "not known: the record of tensors lacks the beginning of the run "
+                      "(KEDGE_TENSORS=events=N keeps more)");
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 /* What to look at first where an expression does not hold. */
@@ -514,6 +568,8 @@ static bool measure_all(struct check *check)
     for (size_t i = 0; i < check->row_count && is_done; i++)
         is_done = check->rows[i].is_known
                 || measure_claim(&measure, &check->rows[i].claim, &check->rows[i].result);
+    for (size_t i = 0; i < check->row_count && is_done && check->fields->tensors; i++)
+        cmd_check_widen(check, &check->rows[i]);
     measure_done(&measure);
     progress_end();
     return is_done;
@@ -583,6 +639,22 @@ static int check_against(const struct check *check)
     return CMD_BAD;
 }
 
+/* Refuses --tensors for what is known of the whole process alone. */
+static int check_tensors(const struct check *check)
+{
+    const char *other = check->fields->predicted ? "--predicted" : NULL;
+
+    for (size_t i = 0; i < check->row_count && !other; i++)
+        other = check->rows[i].claim.file ? check->rows[i].text : NULL;
+    if (!other || !check->fields->tensors)
+        return CMD_DONE;
+    render_print(stderr,
+            "kedge check: --tensors: not with %s; of two runs kedge import makes captures of their "
+            "tensors\n",
+            other);
+    return CMD_BAD;
+}
+
 static int check_command(const void *parsed, char **words)
 {
     struct check check = {.fields = parsed};
@@ -602,7 +674,11 @@ static int check_command(const void *parsed, char **words)
     if (r == CMD_DONE)
         r = check_against(&check);
     if (r == CMD_DONE)
+        r = check_tensors(&check);
+    if (r == CMD_DONE)
         r = load_open(words[0], &check.load);
+    if (r == CMD_DONE && check.fields->tensors)
+        r = take_tensors(&check);
     if (r == CMD_DONE)
         r = cmd_check_judge(&check);
     for (size_t i = 0; i < check.row_count; i++) {
