@@ -332,6 +332,7 @@ def kinds_and_tensors_are_told():
         data = data_of(pathlib.Path("kinds.html").read_text(encoding="utf-8"))
         most = sorted(data["kinds_at_max"], key=lambda row: -row["bytes"])
         same("in the answer", page.value("document.querySelector('.kinds').innerText"), "By kind: " + ", ".join(f"{row['kind']} {human(row['bytes'])}" for row in most))
+        check("Nothing grows from step to step." in page.value("document.getElementById('answer').innerText"), "it is not told that nothing grows")
         by_event(page)
         stack_by(page, "kind")
         same("the table of the peak", page.value(cells("moment", 0, 1))[:len(most)], [human(row["bytes"]) for row in most])

@@ -243,7 +243,7 @@ static void report_steps_json_sites(struct json *json, const char *key, const st
     title_done(titles, shown);
 }
 
-/* A page has only what grows. */
+/* A page has not what was filled. */
 static void report_steps_json_growth(
         struct json *json, const struct report *report, const struct stepview *view)
 {
@@ -252,11 +252,10 @@ static void report_steps_json_growth(
     growth_find(&report->load, report->window, view, &growth);
     growth_join(&growth, report->symbols);
     report_steps_json_sites(json, "growers", report, &growth, TREND_GROWS);
-    if (!json->page) {
-        report_steps_json_sites(json, "may_grow", report, &growth, TREND_UNKNOWN);
+    report_steps_json_sites(json, "may_grow", report, &growth, TREND_UNKNOWN);
+    if (!json->page)
         report_steps_json_sites(json, "filled", report, &growth, TREND_FILLED);
-        json_text(json, "growth_unknown", growth.why);
-    }
+    json_text(json, "growth_unknown", growth.why);
     growth_done(&growth);
 }
 

@@ -147,16 +147,31 @@ function doubts(data) {
     return parts;
 }
 
-/* What a program keeps with each round is why it fails in the end. */
-function growth(data) {
-    if (data.steps.growers.length === 0)
+/* Of a run that states its steps: that nothing grows, or why that is not known. */
+function noGrowth(data) {
+    const {origin, rows, growth_unknown: why, may_grow: may} = data.steps;
+    if (origin !== "stated" || rows.length === 0)
         return null;
+    return element("p", {class: "lede"}, why ? "Whether memory grows is not known: " + why + "." : may.length ? ["Whether memory grows is not known: ", way(titleOf(may[0])), " went from " + bytes(may[0].first_bytes) + " to " + bytes(may[0].last_bytes) + "."]
+        : "Nothing grows from step to step.");
+}
+
+/* How to find out which objects keep what grows; "": they are known, or it is no program of Python. */
+function keepersHint(data) {
+    const isPython = data.notes.some(note => note[1].startsWith("Python stacks"));
+    return isPython && heldWalks(data).length === 0 ? [" Which objects keep it was not looked at: with ", element("code", null, "KEDGE_HELD=oom,end"), " kedge looks at the end of a run, too."] : "";
+}
+
+/* What a program keeps with each round is why it fails in the end. */
+function growth(data, who = "Memory") {
+    if (data.steps.growers.length === 0)
+        return noGrowth(data);
     const [first, ...others] = data.steps.growers;
-    return element("p", {class: "lede"}, "Memory grows from ", element("bdi", null, first.round), " to ", element("bdi", null, first.round), ": ", way(titleOf(first)), " held "
+    return element("p", {class: "lede"}, who + " grows from ", element("bdi", null, first.round), " to ", element("bdi", null, first.round), ": ", way(titleOf(first)), " held "
         + bytes(first.first_bytes) + " after the first and " + bytes(first.last_bytes) + " after the last one"
         + (first.rounds > 1 ? ", on average " + signedBytes(Math.round((first.last_bytes - first.first_bytes) / (first.rounds - 1))) + " each" : "")
         + (others.length ? "; " + others.length + " more " + (others.length === 1 ? "call site grows" : "call sites grow") : "") + ". ",
-    element("a", {href: "#anchors"}, "Show"));
+    document.getElementById("anchors") ? element("a", {href: "#anchors"}, "Show") : "", keepersHint(data));
 }
 
 /* What could be mended, where it is worth a look. A run that was cut short would have used more of its memory again. */

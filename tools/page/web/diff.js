@@ -95,6 +95,12 @@ function drawLate(data) {
     drawGroups(data, parent, "Only bad allocates and keeps", diff.extra_groups, diff.extra_groups_left_out);
 }
 
+/* What can be done about it without a change of the program. */
+function freedByHints(diff) {
+    return diff.late_frees === 0 ? null : element("p", {class: "lede"}, "What bad frees late can be freed as early as good does: ", element("code", null, "kedge suggest --good " + baseName(diff.good) + " --bad " + baseName(diff.bad) + " -o hints.yaml"),
+        " writes hints for it. ", element("a", {href: "#late"}, "Show"));
+}
+
 function drawDiff(data) {
     const {diff} = data;
     document.title = "kedge: " + baseName(diff.good) + " and " + baseName(diff.bad);
@@ -105,6 +111,8 @@ function drawDiff(data) {
         answer.append(element("p", {class: "command"}, element("code", null, SIDES[at] + ": " + commandOf(run.program)), " ", element("span", {class: "muted"}, run.program.ended)));
     answer.append(...diffHead(diff));
     drawCauses(data, answer);
+    const bad = runData(data, 1);
+    answer.append(...[bad.steps.growers.length ? growth(bad, "Memory of bad") : null, freedByHints(diff)].filter(Boolean));
     drawSeveral(data, data.runs.map((run, at) => SIDES[at] + ": " + baseName(run.capture)), false);
     drawPeaks(data);
     drawLate(data);

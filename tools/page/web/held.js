@@ -20,7 +20,8 @@ function drawHeld(data) {
     const parent = document.getElementById("held");
     for (const walk of walks) {
         const known = walk.rows.reduce((sum, row) => sum + row.bytes, 0);
-        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + " that were live " + walk.moment + ", " + bytes(known) + " are listed, after a walk through " + counted(walk.object_count, "Python object")
+        const what = data.segments ? " that the segments took " : " that were live ";
+        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + what + walk.moment + ", " + bytes(known) + " are listed" + (data.segments ? "; what no tensor has is free in them" : "") + ", after a walk through " + counted(walk.object_count, "Python object")
             + " in " + time(1e6 * walk.walk_ms) + "."), ...heldDoubts(walk).map(text => element("p", {class: "note"}, text)));
         partNote(parent, walk.rows, walk.rows_left_out, "holder", "with most bytes");
         new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, ...withStacks(data), columns: [

@@ -29,7 +29,8 @@ function drawSites(data) {
         columns.push(bytesColumn(head, site => site[key][0]), countColumn("blocks", site => site[key][1]));
     columns.push(bytesColumn("Own peak", site => site.most), bytesColumn("Allocated", site => site.allocated[0]),
         countColumn("times", site => site.allocated[1]));
-    columns.push(textColumn("Library", site => baseName(site.library), site => element("bdi", {title: site.library}, baseName(site.library))));
+    if (rows.some(site => site.library !== ""))
+        columns.push(textColumn("Library", site => baseName(site.library), site => element("bdi", {title: site.library}, baseName(site.library))));
     new Table(parent, {caption: "Who asked for memory", columns, rows, sorted: 1, ...withStacks(data)});
 }
 

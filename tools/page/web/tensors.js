@@ -49,7 +49,7 @@ function drawSegments(data) {
     }
     const parent = document.getElementById("segments");
     parent.append(element("p", {class: "lede"}, "PyTorch's allocator took " + counted(segments.allocated_count, "segment") + " of " + bytes(segments.allocated_bytes) + " in all from the driver, " + bytes(segments.peak_live_bytes)
-        + " at most at one time, and gave " + bytes(segments.freed_bytes) + " back" + (segments.oom_count ? "; " + counted(segments.oom_count, "request") + " failed" : "") + "."));
+        + " at most at one time, and gave " + (segments.freed_bytes > 0 ? bytes(segments.freed_bytes) : "nothing") + " back" + (segments.oom_count ? "; " + counted(segments.oom_count, "request") + " failed" : "") + "."));
     new Table(parent, {caption: "Who made it take them", rows: segments.call_sites.filter(site => site.allocated[1] > 0), sorted: 1, ...withStacks(data), columns: [titleColumn("Call site"), bytesColumn("Allocated", site => site.allocated[0]),
         countColumn("Segments", site => site.allocated[1]), bytesColumn("Held at the end", site => site.end[0])]});
 }
