@@ -7,6 +7,7 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/asked.h"
+#include "preload/held/collect.h"
 #include "preload/held/grown.h"
 #include "preload/held/held_text.h"
 #include "preload/held/history.h"
@@ -35,6 +36,7 @@ enum {
     WANTED_ASK = 4,
     WANTED_STEP = 8,
     WANTED_GROWTH = 16,
+    WANTED_COLLECT = 32,
     STEPS_FIRST = 4, /* the first step after which is walked: what fills up at first is there */
 };
 
@@ -213,6 +215,12 @@ static bool held_may_walk(void)
 
 /* ---- when ------------------------------------------------------------------------------------ */
 
+static bool held_is_told(void)
+{
+    return (wanted & WANTED_OOM) && (errors & (errors - 1)) == 0
+            && errors >> HELD_FAILURES_MAX == 0;
+}
+
 /* An error about memory was made, and its first handler has not run yet. -1: an interrupt came. */
 static int held_failed(object *error)
 {
@@ -221,10 +229,13 @@ static int held_failed(object *error)
 
     failures = oom_count(&device);
     errors++;
-    if (is_busy || (errors & (errors - 1)) != 0 || errors >> HELD_FAILURES_MAX != 0)
+    if (is_busy)
         return 0;
     is_busy = true;
-    (void)held_walk(FORMAT_WALK_OOM, error, device, errors == 1);
+    if (held_is_told())
+        (void)held_walk(FORMAT_WALK_OOM, error, device, errors == 1);
+    if ((wanted & WANTED_COLLECT) && !py.PyErr_Occurred())
+        collect_now();
     is_busy = false;
     return py.PyErr_Occurred() ? -1 : 0;
 }
@@ -300,14 +311,12 @@ static struct grown *held_place(const struct pyhost_moment *moment)
     return moment->kind == steps_by ? &steps : NULL;
 }
 
-static bool held_has_grown(const struct pyhost_moment *moment)
+static bool held_has_grown(struct grown *place)
 {
-    struct grown *place = held_place(moment);
     uint64_t peak;
-    uint64_t live = place ? capture_live_bytes(&peak) : 0;
+    uint64_t live = capture_live_bytes(-1, &peak);
 
-    if (!place || !grown_round(place, live) || live < HELD_BYTES_LEAST
-            || !grown_is_clear(walked_at, live))
+    if (!grown_round(place, live) || live < HELD_BYTES_LEAST || !grown_is_clear(walked_at, live))
         return false;
     walked_at = live;
     return true;
@@ -326,7 +335,7 @@ static bool held_is_left(uint64_t count, uint64_t bytes)
         return false;
     if (place->rounds)
         return grown_is_clear(place->most, bytes);
-    (void)capture_live_bytes(&peak);
+    (void)capture_live_bytes(-1, &peak);
     return count >= ROUNDLESS_BLOCKS && bytes >= peak - peak / ROUNDLESS_PART;
 }
 
@@ -359,16 +368,19 @@ static bool held_is_due(const struct pyhost_moment *moment)
 void held_at(const struct pyhost_moment *moment)
 {
     enum format_walk_why why = FORMAT_WALK_NONE;
+    struct grown *place;
 
     if (!is_found || !held_may_walk())
         return;
-    if ((wanted & WANTED_GROWTH) && held_has_grown(moment))
+    place = held_place(moment);
+    if ((wanted & WANTED_GROWTH) && place && held_has_grown(place))
         why = FORMAT_WALK_GROWN;
     if ((wanted & WANTED_STEP) && held_is_due(moment))
         why = FORMAT_WALK_STEP;
-    if (why == FORMAT_WALK_NONE)
-        return;
-    (void)held_walk(why, NULL, -1, false);
+    if (why != FORMAT_WALK_NONE)
+        (void)held_walk(why, NULL, -1, false);
+    if ((wanted & WANTED_COLLECT) && place && !py.PyErr_Occurred())
+        collect_at_round();
     if (!py.PyErr_Occurred())
         return;
     py.PyErr_Clear(); /* the call has a result, or comes: the program gets the interrupt again */
@@ -418,12 +430,12 @@ bool held_start(const struct config *config)
     const struct config_value *objects = config_key(config, CONFIG_HELD, "objects");
 
     wanted = config_word(config, CONFIG_HELD)
-            & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP | WANTED_GROWTH);
+            & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT);
     seconds = limit ? (double)limit->number : 0;
     most = objects ? (long)objects->number : 0;
     if (wanted & WANTED_ASK)
         asked_start(held_asked);
-    return (wanted & (WANTED_STEP | WANTED_GROWTH)) != 0;
+    return (wanted & (WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT)) != 0;
 }
 
 void held_find(void)
@@ -440,9 +452,11 @@ void held_find(void)
     if (!error || !end || !held_find_functions())
         return;
     is_found = true;
-    if (wanted & WANTED_OOM)
+    if (!collect_find())
+        wanted &= ~(unsigned)WANTED_COLLECT;
+    if (wanted & (WANTED_OOM | WANTED_COLLECT))
         (void)pyhost_watch_init(error, held_error, &make_error);
-    if ((wanted & WANTED_OOM) && accelerator)
+    if ((wanted & (WANTED_OOM | WANTED_COLLECT)) && accelerator)
         (void)pyhost_watch_init(accelerator, held_accelerator_error, &make_accelerator_error);
     if ((wanted & (WANTED_END | WANTED_ASK | WANTED_GROWTH)) && pyhost_watch_before(end, held_end)
             && (wanted & WANTED_ASK))

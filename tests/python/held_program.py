@@ -229,6 +229,45 @@ def healthy():
         del last
 
 
+class Cycle:
+    def __init__(self, size):
+        self.block, self.itself = make("cycle", size), self
+
+
+def collections():
+    """A list that gets longer with each run of the collector over everything."""
+    runs = []
+    gc.callbacks.append(lambda phase, info: runs.append(phase) if info["generation"] == 2 and phase == "start" else None)
+    return runs
+
+
+def cycles_until_full():
+    """60 rounds of cycles of 8 MiB, of which no more than 24 fit, beside a block of 8 MiB that each round needs for a while."""
+    gc.disable()
+    runs = collections()
+    for _ in rounds("trains", 60):
+        Cycle(8 << 20)
+        make("temporary", 8 << 20)
+    NOTED["runs"] = len(runs)
+
+
+def full_and_healthy():
+    """Most of the device is in use in each of 60 rounds, and nothing is the collector's."""
+    gc.disable()
+    runs, kept = collections(), make("kept", 182 << 20)
+    for _ in rounds("trains", 60):
+        make("temporary", 8 << 20)
+    NOTED["runs"], NOTED["kept"] = len(runs), kept.uses
+
+
+def cycle_at_a_failure():
+    gc.disable()
+    gone = weakref.ref(Cycle(1 << 20).block)
+    assert gone() is not None
+    fail()
+    NOTED["gone"] = gone() is None
+
+
 def wait_in(library):
     """Notes what there is, and is in a call of C's until somebody writes into `gate`."""
     held_plants.KEPT = [make("kept")]

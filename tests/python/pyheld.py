@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: asked.c ask.c cmd_held.c held.c pycall.c still.c pyhost.c report_held.c
+# covers: asked.c ask.c cmd_held.c collect.c held.c pycall.c still.c pyhost.c report_held.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE
@@ -129,6 +129,27 @@ def r111_a_program_that_does_not_grow_has_no_walk(python):
     check("held_when_grown" not in report and "held_at_end" not in report, f"walks: {report.keys()}")
     report, _, _ = held(python, "steps", "oom")
     check("held_when_grown" not in report, "a walk that nobody wanted")
+
+
+@each
+def what_only_the_collector_keeps_is_collected_before_the_device_is_full(python):
+    room = {"KEDGE_POOL": "cap=200M"}
+    _, noted, _ = held(python, "cycles_until_full", "collect", **room)
+    check(2 <= noted.get("runs", 0) <= 6, f"60 rounds of 8 MiB in 200 MiB, and {noted.get('runs')} collections")
+    fresh("run.kcap", "noted.json")
+    done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, HERE / "held_program.py", "cycles_until_full", "noted.json",
+               rc=1, PYTHONPATH=LIKE, KEDGE_HELD="none", **room)
+    check("OutOfMemoryError" in done.stdout, f"it fits without a collection: {done.stdout[-300:]}")
+    _, noted, _ = held(python, "full_and_healthy", "collect", **room)
+    same("collections of a program that is full and has no cycles", noted["runs"], 1)
+
+
+@each
+def what_only_the_collector_keeps_is_gone_when_a_failure_is_handled(python):
+    for wanted, gone in (("collect", True), ("oom", False), ("oom,collect", True)):
+        report, noted, _ = held(python, "cycle_at_a_failure", wanted + ",seconds=600")
+        same(f"{wanted}: whether the cycle is gone", noted["gone"], gone)
+        check(("held" in report["ooms"][-1]) == ("oom" in wanted), f"{wanted}: a walk")
 
 
 def what_failed_first_is_told_in_one_line():
@@ -272,7 +293,8 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
          a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
-         r111_a_program_that_does_not_grow_has_no_walk, nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
+         r111_a_program_that_does_not_grow_has_no_walk, what_only_the_collector_keeps_is_collected_before_the_device_is_full,
+         what_only_the_collector_keeps_is_gone_when_a_failure_is_handled, nothing_is_walked_where_nobody_wants_it, what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
          graphs_are_left_alone_beside_a_thread_at_work, graphs_are_read_beside_a_thread_that_waits,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,
          the_end_of_the_interpreter_waits_for_a_walk)

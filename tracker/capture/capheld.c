@@ -2,6 +2,7 @@
 #include "tracker/capture/capdefs.h"
 #include "tracker/capture/caplive.h"
 #include "tracker/capture/capstate.h"
+#include "tracker/capture/captotal.h"
 #include "tracker/capture/capture.h"
 
 #include <stdatomic.h>
@@ -17,13 +18,16 @@ uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint6
     return capstate_begin(false, &r) ? caplive_list(device, to, room, ret_bytes) : 0;
 }
 
-uint64_t capture_live_bytes(uint64_t *ret_peak)
+uint64_t capture_live_bytes(int device, uint64_t *ret_peak)
 {
     int r;
-    const struct format_header *header = capstate_begin(false, &r);
+    struct format_header *header = capstate_begin(false, &r);
+    const struct format_totals *of = !header ? NULL
+            : device < 0                     ? &header->total
+                                             : captotal_of(header, device);
 
-    *ret_peak = header ? __atomic_load_n(&header->total.peak_bytes, __ATOMIC_RELAXED) : 0;
-    return header ? __atomic_load_n(&header->total.live_bytes, __ATOMIC_RELAXED) : 0;
+    *ret_peak = of ? __atomic_load_n(&of->peak_bytes, __ATOMIC_RELAXED) : 0;
+    return of ? __atomic_load_n(&of->live_bytes, __ATOMIC_RELAXED) : 0;
 }
 
 uint32_t capture_walk_begin(void)

@@ -216,8 +216,9 @@ struct capture_block {
  * `room` blocks. Returns how many there are, *ret_bytes: their bytes. */
 uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes);
 
-/* Bytes that are live on all devices, and the most that were. Two loads; 0: there is no file. */
-uint64_t capture_live_bytes(uint64_t *ret_peak);
+/* Bytes that are live on a device (-1: on all), and the most that were. Two loads; 0: there is no
+ * file. */
+uint64_t capture_live_bytes(int device, uint64_t *ret_peak);
 
 /* A walk through the objects of a Python program (preload/held): its number, 0 = it cannot be
  * recorded, because there is no file, or there were FORMAT_WALKS_MAX or FORMAT_HELD_ALL_MAX records.
