@@ -33,7 +33,7 @@ LEAKS = {
     "in each of three steps": ("+512.00 KiB a step", """
 for i in steps(3): keep(512)
 """),
-    "from the second half on": ("+4.00 MiB in 8 of 19 steps", """
+    "from the second half on": ("+512.00 KiB a step in the last 8 of 20", """
 for i in steps(20):
     if i >= 12: keep(512)
 """),
@@ -57,24 +57,24 @@ for i in range(6):
     print(f"END test_{i}", flush=True)
 take(1)
 """),
-    "with the last step of an epoch": ("+2.00 MiB in 4 of 39 steps", """
+    "with the last step of an epoch": ("+512.00 KiB every 10 steps", """
 for i in steps(40):
     if i % 10 == 9: keep(512)
 """),
-    "between two epochs": ("+2.00 MiB in 4 of 40 steps", """
+    "between two epochs": ("+512.00 KiB every 10 steps", """
 for epoch in range(4):
     for i in steps(10, 10 * epoch): pass
     keep(512)
 for i in steps(1, 40): pass
 """),
-    "while as much is freed elsewhere": ("+2.00 MiB in 4 of 40 steps", """
+    "while as much is freed elsewhere": ("+512.00 KiB every 10 steps", """
 model = [take(512) for i in range(8)]
 for epoch in range(4):
     for i in steps(10, 10 * epoch): pass
     give(model.pop()); give(model.pop()); keep(512)
 for i in steps(1, 40): pass
 """),
-    "at the very call that asked for what is freed": ("+1.50 MiB in 3 of 59 steps", """
+    "at the very call that asked for what is freed": ("+512.00 KiB every 20 steps", """
 def ask():
     return take(512)
 model = [ask() for i in range(8)]
@@ -83,14 +83,14 @@ for i in steps(60):
         while model: give(model.pop())
     if i % 20 == 10: kept.append(ask())
 """),
-    "with one request of eight": ("+4.00 MiB in 8 of 63 requests", """
+    "with one request of eight": ("+512.00 KiB every 8 requests", """
 for i in range(64):
     print(f"START request_{i}", flush=True)
     give(take(256))
     if i % 8 == 5: keep(512)
     print(f"END request_{i}", flush=True)
 """),
-    "of sizes that differ": ("+2.48 MiB in 4 of 49 steps", """
+    "of sizes that differ": ("about +634.25 KiB every 12 steps", """
 last = None
 model = take(65536)
 for i in steps(50):
@@ -98,6 +98,39 @@ for i in steps(50):
     if i % 12 == 11: keep(random.randrange(300, 900))
     if last: give(last)
     last = take(random.randrange(1000, 2000))
+"""),
+    "in each third of the last steps": ("+512.00 KiB every 3 steps in the last 15 of 40", """
+for i in steps(40):
+    if i >= 25 and i % 3 == 1: keep(512)
+"""),
+    "in an evaluation after each tenth step": ("+512.00 KiB an eval", """
+for epoch in range(3):
+    for i in steps(10, 10 * epoch): pass
+    print("START eval", flush=True)
+    keep(512); give(take(64))
+    print("END eval", flush=True)
+"""),
+    "beneath what a session keeps while it lasts": ("+512.00 KiB every 3 requests", """
+for i in range(15):
+    print(f"START request_{i}", flush=True)
+    if i % 3 == 0: session = [], keep(512)
+    session[0].append(take(1024))
+    if i % 3 == 2:
+        for k in session[0]: give(k)
+    print(f"END request_{i}", flush=True)
+"""),
+    "of sizes that differ, beneath others that come and go": ("about +17.59 KiB a step", """
+last = None
+for i in steps(40):
+    sizes = [random.randrange(20, 60)] * (i % 2) + [random.randrange(100, 400)]
+    *leaked, new = [take(kib) for kib in sizes]
+    kept += leaked
+    if last: give(last)
+    last = new
+"""),
+    "ever more of it": ("+2.00 MiB a step in the end, +512.00 KiB in the beginning", """
+for i in steps(5):
+    for k in range(i): keep(512)
 """),
 }
 UNSURE = {
@@ -107,6 +140,19 @@ for i in steps(6):
     if i % 4 == 1: keep(512)
     if i == 2: give(model)
 """,
+    "or results that are joined and freed": """
+for i in range(8):
+    print(f"START request_{i}", flush=True)
+    keep(512); give(take(256))
+    print(f"END request_{i}", flush=True)
+take(4096)
+while kept: give(kept.pop())
+take(1)
+""",
+    "or a cache of two entries": """
+for i in steps(3):
+    if i: keep(512 * i)
+""",
     "with requests that the program does not name": """
 for i in range(64):
     give(take(256))
@@ -114,6 +160,33 @@ for i in range(64):
 """,
 }
 RIGHT = {
+    "whose texts get longer": """
+def layer(size): give(take(size)); give(take(2 * size))
+def head(size): give(take(3 * size)); return take(size)
+last = None
+for i in steps(12):
+    size = 100 + 20 * (i // 3)
+    layer(size)
+    new = head(size)
+    if last: give(last)
+    last = new
+""",
+    "whose cache is full in the middle": """
+for i in steps(40):
+    if i < 20: keep(512)
+""",
+    "that keeps the last eight": """
+for i in steps(30):
+    keep(512)
+    if len(kept) > 8: give(kept.pop(0))
+""",
+    "with two shapes in turn": """
+last = None
+for i in steps(21):
+    new = take(500 if i % 2 else 700)
+    if last: give(last)
+    last = new
+""",
     "that fills a cache": """
 for i in steps(20):
     if i in (0, 1, 3, 4): keep(512)

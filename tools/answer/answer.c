@@ -11,6 +11,10 @@
 #include "tools/import/import_capture.h"
 #include "tools/load/figures.h"
 
+enum {
+    LEAST_REST = 20, /* a leak is told beside its largest line if others gain this part of it */
+};
+
 /* What all sentences are made of. */
 struct answer_facts {
     struct subject_facts of;
@@ -135,20 +139,35 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
+/* "; +576.00 KiB a step, of +1.56 MiB in all"; the caller frees it. */
+static char *growth_sentence(const struct answer_facts *facts, const struct subject *subject)
+{
+    uint64_t part = growth_bytes(&subject->growth);
+    uint64_t all = subject->all.is.rounds ? growth_bytes(&subject->all) : part;
+    char *text = growth_text(&facts->of.growth, &subject->growth);
+    bool has_more = all > part && all - part >= all / LEAST_REST;
+    char *rest = has_more ? vec_format(", of +%s in all", render_bytes(all).text) : vec_text("");
+    char *sentence = vec_format("; %s%s", text, rest);
+
+    free(text);
+    free(rest);
+    return sentence;
+}
+
 static void answer_tell(
         const struct answer_facts *facts, const struct subject *subject, struct answer *answer)
 {
     const struct answer_lines *lines = facts->of.lines;
-    char *growth = subject->grows ? growth_text(&facts->of.growth, &subject->growth) : NULL;
+    char *growth = subject->grows ? growth_sentence(facts, subject) : vec_text("");
     char *holder = holder_text(facts, subject);
     const char *what = facts->window.is_named ? "of the window's peak"
             : facts->has_saved                ? "of the peak without hints"
                                               : "of the peak";
 
-    answer->sentence[answer->count++] = vec_format("%s %s %u %% %s: %s of %s%s%s%s", subject->title,
+    answer->sentence[answer->count++] = vec_format("%s %s %u %% %s: %s of %s%s%s", subject->title,
             facts->is_failure ? "held" : "holds", answer_lines_percent(subject->bytes, lines->peak),
             facts->is_failure ? "when memory ran out" : what, render_bytes(subject->bytes).text,
-            render_bytes(lines->peak).text, growth ? "; " : "", growth ? growth : "", holder);
+            render_bytes(lines->peak).text, growth, holder);
     free(growth);
     free(holder);
 }

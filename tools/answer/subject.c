@@ -27,12 +27,6 @@ static uint64_t subject_gain(const struct growth_site *site)
     return site->is.last - site->is.first;
 }
 
-/* Whether two sites are one leak as far as the rounds tell: they rise in as many of the same. */
-static bool subject_rises_with(const struct growth_site *site, const struct growth_site *other)
-{
-    return site->kind == other->kind && site->is.rises == other->is.rises;
-}
-
 /* The sites that grow. */
 static const struct growth_site *growing_sites(const struct subject_facts *facts, size_t *ret_count)
 {
@@ -51,10 +45,9 @@ static struct growth_site growth_with(
     for (size_t i = 0; i < count; i++) {
         bool is_in = sites[i].stack && (!has || has[sites[i].stack]);
 
-        if (!is_in || &sites[i] == first || !subject_rises_with(&sites[i], first))
+        if (!is_in || &sites[i] == first || !growth_is_one(&sites[i], first))
             continue;
-        sum.is.first += sites[i].is.first;
-        sum.is.last += sites[i].is.last;
+        trend_join(&sum.is, &sites[i].is);
     }
     return sum;
 }
@@ -150,7 +143,7 @@ static const struct growth_site *leak_line(const struct subject_facts *facts,
 
     *ret_lines = 0;
     for (size_t i = 0; i < site_count; i++)
-        if (sites[i].stack && subject_rises_with(&sites[i], first))
+        if (sites[i].stack && growth_is_one(&sites[i], first))
             twigs[count++] =
                     (struct twig){&sites[i], stackfold_of(facts->symbols, sites[i].stack, false)};
     for (size_t i = 0; i < count; i++)
@@ -261,7 +254,7 @@ static struct subject leaking_line(
     for (size_t i = 0; i < facts->lines->count; i++) {
         struct subject subject = subject_of_line(facts, &facts->lines->list[i]);
 
-        if (subject.grows && subject_rises_with(&subject.growth, first)
+        if (subject.grows && growth_is_one(&subject.growth, first)
                 && (!found.title || subject_gain(&subject.growth) > subject_gain(&found.growth))) {
             struct subject before = found;
 
@@ -306,7 +299,7 @@ static void keep_what_grows(const struct subject_facts *facts, struct subject *s
     for (size_t i = 0; i < count; i++) {
         uint32_t stack = sites[i].stack;
 
-        if (!stack || !subject->has[stack] || !subject_rises_with(&sites[i], &subject->growth))
+        if (!stack || !subject->has[stack] || !growth_is_one(&sites[i], &subject->growth))
             continue;
         grows[stack] = true;
         subject->bytes += facts->lines->of_stack[stack].bytes;
@@ -337,8 +330,10 @@ struct subject subject_growing(const struct subject_facts *facts)
     } else {
         subject_done(&line);
     }
-    if (subject.title)
+    if (subject.title) {
         keep_what_grows(facts, &subject);
+        subject.all = sum;
+    }
     if (subject.title && (subject_gain(&subject.growth) < least || subject.bytes < least))
         subject_done(&subject);
     return subject;

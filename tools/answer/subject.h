@@ -29,7 +29,8 @@ struct subject {
     bool *has;   /* per stack of the trace */
     uint64_t bytes, blocks;
     bool grows;
-    struct growth_site growth; /* the sum of its sites that rise with the one that gains most */
+    struct growth_site growth; /* the sum of its sites that are one leak, which gains most */
+    struct growth_site all;    /* the sum of all sites of that leak; of subject_growing alone */
 };
 
 struct subject subject_of_line(const struct subject_facts *facts, const struct answer_line *line);

@@ -162,7 +162,7 @@ static char *growth_doubt(
                 render_bytes(held).text);
     if (unsure) {
         char *site = site_text(symbols, growth, unsure);
-        char *doubt = vec_format("not known: %s", site);
+        char *doubt = vec_format("not known: %s; %s", site, trend_why_text(unsure->is.why));
         free(site);
         return doubt;
     }

@@ -9,6 +9,7 @@
 #include "tools/base/keytable.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
+#include "tools/steps/larger.h"
 #include "tools/symbols/title.h"
 
 /* ── rounds ── */
@@ -38,15 +39,29 @@ static void rounds_done(struct growth_rounds *rounds)
     free(rounds->anchor);
 }
 
+/* The last request that failed in a round; 0: none did. */
+static uint32_t failure_in(const struct load *load, const struct stated_steps_span *span)
+{
+    uint32_t at = 0;
+
+    for (size_t i = 0; i < load->oom_count; i++)
+        if (load->ooms[i].at > span->first && load->ooms[i].at < span->behind)
+            at = load->ooms[i].at;
+    return at;
+}
+
 static void add_round(const struct load *load, struct model_window window,
         struct growth_rounds *rounds, const struct stated_steps_span *span, bool is_last)
 {
     bool is_open = span->anchor != TRACE_NONE && is_last
             && load->trace->anchors[span->anchor].exit == TRACE_NEVER;
 
-    if (span->first < max_of(load->complete_from, window.first) || span->behind > window.last
-            || is_open)
+    if (span->first < max_of(load->complete_from, window.first) || span->behind > window.last)
         return;
+    if (is_last)
+        rounds->failure = failure_in(load, span);
+    if (is_open || rounds->failure)
+        return; /* it did not come to its end */
     rounds->behind[rounds->count] = span->behind;
     rounds->anchor[rounds->count++] = span->anchor;
 }
@@ -75,6 +90,7 @@ static void stated_rounds(
     for (size_t i = 0; i < kinds; i++) {
         struct growth_rounds *rounds = &growth->rounds[growth->kind_count];
         begin_rounds(rounds, noun_of(stated[i].family), stated[i].count);
+        rounds->is_steps = stated_steps_says_step(stated[i].family);
         for (size_t k = 0; k < stated[i].count; k++)
             add_round(load, window, rounds, &stated[i].spans[k], k + 1 == stated[i].count);
         keep_rounds(growth);
@@ -92,6 +108,7 @@ static void detected_rounds(const struct load *load, struct model_window window,
     struct growth_rounds *rounds = &growth->rounds[0];
 
     begin_rounds(rounds, vec_text("step"), view->row_count);
+    rounds->is_steps = true;
     for (size_t i = 0; i < view->row_count; i++) {
         const struct stepview_row *row = &view->rows[i];
         add_round(load, window, rounds,
@@ -102,12 +119,19 @@ static void detected_rounds(const struct load *load, struct model_window window,
 
 /* ── bytes of each site at their ends ── */
 
+/* Bytes and blocks of a place. */
+struct holding {
+    uint64_t bytes, blocks;
+};
+
 struct place {
     uint32_t stack;
     uint64_t size;
-    uint64_t bytes, blocks, before; /* now; at the end of the round before */
-    uint64_t at_last, at_end;       /* at the last allocation of all, and at the record's end */
-    bool is_touched;                /* in this round */
+    struct holding now, before; /* before: at the end of the round before */
+    struct holding most;        /* in this round */
+    struct holding swing;       /* the most of a round beyond its beginning and its end */
+    uint64_t at_last, at_end;   /* at the last allocation of all, and at the record's end */
+    bool is_touched;            /* in this round */
 };
 
 struct places {
@@ -148,12 +172,21 @@ static void growth_touch(struct places *places, uint32_t number, uint64_t size, 
 {
     struct place *place = &places->at[number];
 
-    place->bytes += is_alloc ? size : 0 - size;
-    places->all += is_alloc ? size : 0 - size;
-    place->blocks += is_alloc ? 1 : UINT64_MAX;
-    if (!place->is_touched)
+    if (!place->is_touched) {
         VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
+        place->most = place->now;
+    }
     place->is_touched = true;
+    place->now.bytes += is_alloc ? size : 0 - size;
+    place->now.blocks += is_alloc ? 1 : UINT64_MAX;
+    places->all += is_alloc ? size : 0 - size;
+    place->most.bytes = max_of(place->most.bytes, place->now.bytes);
+    place->most.blocks = max_of(place->most.blocks, place->now.blocks);
+}
+
+static uint64_t swing_of(uint64_t swing, uint64_t most, uint64_t begin, uint64_t end)
+{
+    return max_of(swing, most - max_of(begin, end));
 }
 
 static void growth_end_round(struct places *places, uint32_t round)
@@ -161,37 +194,66 @@ static void growth_end_round(struct places *places, uint32_t round)
     for (size_t i = 0; i < places->touched_count; i++) {
         uint32_t number = places->touched[i];
         struct place *place = &places->at[number];
+        struct holding now = place->now, was = place->before;
+
         place->is_touched = false;
-        if (place->bytes == place->before)
+        place->before = now;
+        place->swing = (struct holding){
+                swing_of(place->swing.bytes, place->most.bytes, was.bytes, now.bytes),
+                swing_of(place->swing.blocks, place->most.blocks, was.blocks, now.blocks)};
+        if (now.bytes == was.bytes && now.blocks == was.blocks)
             continue;
-        place->before = place->bytes;
         VEC_PUSH(places->changes, places->change_count, places->change_room) =
-                (struct trend_change){round, place->bytes, place->blocks};
+                (struct trend_change){round, now.bytes, now.blocks};
         VEC_PUSH(places->changed, places->changed_count, places->changed_room) = number;
     }
     places->touched_count = 0;
     places->ends[round] = places->all;
 }
 
+static void forget_rounds(struct places *places)
+{
+    places->change_count = places->changed_count = places->touched_count = 0;
+    places->all = 0;
+    for (size_t i = 0; i < places->count; i++) {
+        struct place *place = &places->at[i];
+
+        place->now = place->before = place->swing = (struct holding){0};
+        place->is_touched = false;
+    }
+}
+
+/* To the failure in the round behind the last one, too, which is `now` of each place. */
 static void collect_changes(
         const struct trace *trace, const struct growth_rounds *rounds, struct places *places)
 {
     uint32_t event = 0;
 
-    places->change_count = places->changed_count = 0;
-    places->all = 0;
-    for (size_t i = 0; i < places->count; i++)
-        places->at[i].bytes = places->at[i].blocks = places->at[i].before = 0;
-    for (uint32_t round = 0; round < rounds->count; round++) {
-        for (; event < rounds->behind[round]; event++) {
+    forget_rounds(places);
+    for (uint32_t round = 0; round < rounds->count + (rounds->failure != 0); round++) {
+        uint32_t behind = round < rounds->count ? rounds->behind[round] : rounds->failure;
+
+        for (; event < behind; event++) {
             const struct trace_event *at = &trace->events[event];
             if (!trace_is_of_block(at))
                 continue;
             uint64_t size = trace->blocks[at->block].size;
             growth_touch(places, places->of[at->block], size, at->kind == TRACE_ALLOC);
         }
-        growth_end_round(places, round);
+        if (round < rounds->count)
+            growth_end_round(places, round);
     }
+}
+
+/*
+ * What a place holds for good at the failure: all but the most that a round of its gave back.
+ * False: no more than before.
+ */
+static bool holds_at_failure(const struct place *place, uint32_t round, struct trend_change *ret)
+{
+    *ret = (struct trend_change){round, excess_of(place->now.bytes, place->swing.bytes),
+            excess_of(place->now.blocks, place->swing.blocks)};
+    return ret->bytes > place->before.bytes;
 }
 
 /*
@@ -205,12 +267,31 @@ static bool is_only_moved(
             && places->ends[rounds - 1] <= places->ends[is->since - 1];
 }
 
+/*
+ * The trend of one place by its changes, which have room for one more. What has risen and may grow
+ * is judged again with the round that ended in a failure.
+ */
+static struct trend_figures judge_place(const struct places *places, size_t number,
+        const struct growth_rounds *rounds, struct trend_change *changes, size_t count)
+{
+    struct trend_figures is = trend_of(changes, count, rounds->count);
+
+    if (is_only_moved(places, rounds->count, &is))
+        is.trend = TREND_STEADY;
+    if (is.trend == TREND_UNKNOWN && rounds->failure
+            && holds_at_failure(&places->at[number], rounds->count, &changes[count])) {
+        struct trend_figures more = trend_of(changes, count + 1, rounds->count + 1);
+        is = more.trend == TREND_GROWS ? more : is;
+    }
+    return is;
+}
+
 /* The figures of each place; the caller frees them. */
 static struct trend_figures *judge_places(
         const struct trace *trace, const struct growth_rounds *rounds, struct places *places)
 {
     struct trend_figures *figures = vec_new(places->count, sizeof(*figures));
-    struct trend_change *own = vec_new(rounds->count, sizeof(*own));
+    struct trend_change *own = vec_new(rounds->count + 1, sizeof(*own));
 
     places->ends = vec_new(rounds->count, sizeof(*places->ends));
     collect_changes(trace, rounds, places);
@@ -219,10 +300,11 @@ static struct trend_figures *judge_places(
         size_t count = lists.first[i + 1] - lists.first[i];
         for (size_t k = 0; k < count; k++)
             own[k] = places->changes[lists.at[lists.first[i] + k]];
-        figures[i] = trend_of(own, count, rounds->count);
-        if (is_only_moved(places, rounds->count, &figures[i]))
-            figures[i].trend = TREND_STEADY;
+        figures[i] = judge_place(places, i, rounds, own, count);
     }
+    larger_judge(
+            &(struct larger_run){trace, places->of, places->count, rounds->behind, rounds->count},
+            places->changes, &lists, figures);
     vec_lists_done(&lists);
     free(places->ends);
     free(own);
@@ -231,17 +313,18 @@ static struct trend_figures *judge_places(
 
 /* ── verdicts ── */
 
-static bool rises_in_each(const struct growth *growth, const struct growth_site *site)
+/* Whether the rounds of one kind tell a trend better: it gains in each of them. */
+static bool is_told_better(const struct trend_figures *is, const struct trend_figures *than)
 {
-    return site->is.rises + 1 == growth->rounds[site->kind].count;
+    return is->gains.period == 1 && than->gains.period != 1;
 }
 
 /*
  * Another kind of rounds may see the site grow. What the steps do not see is held in a phase only
  * if the program freed it and allocated again; after its last allocation it may have been exiting.
  */
-static void join_kind(const struct growth *growth, const struct place *place,
-        const struct trend_figures *is, uint32_t kind, struct growth_site *io_site)
+static void join_kind(const struct place *place, const struct trend_figures *is, uint32_t kind,
+        struct growth_site *io_site)
 {
     struct growth_site seen = {io_site->stack, kind, io_site->size, *is};
     bool is_seen_by_steps = io_site->is.trend < TREND_FILLED;
@@ -249,11 +332,19 @@ static void join_kind(const struct growth *growth, const struct place *place,
     if (is->trend != TREND_GROWS || !is->adds_blocks
             || (!is_seen_by_steps && place->at_last < is->last))
         return;
-    if (!is_seen_by_steps && place->at_end < is->last)
+    if (!is_seen_by_steps && place->at_end < is->last) {
         seen.is.trend = TREND_UNKNOWN;
-    if (io_site->is.trend != TREND_GROWS
-            || (rises_in_each(growth, &seen) && !rises_in_each(growth, io_site)))
+        seen.is.why = TREND_PASSING;
+    }
+    if (io_site->is.trend != TREND_GROWS || is_told_better(is, &io_site->is))
         *io_site = seen;
+}
+
+/* Whether most of what it gained was freed before the run's last allocation. */
+static bool is_given_back(const struct place *place, const struct trend_figures *is)
+{
+    return is->trend == TREND_GROWS
+            && excess_of(place->at_last, is->first) < (is->last - is->first) / 2;
 }
 
 static int by_growth(const void *a, const void *b)
@@ -268,7 +359,7 @@ static int by_growth(const void *a, const void *b)
 
 static void judge(const struct trace *trace, struct growth *growth)
 {
-    struct trend_figures *figures[STATED_ROUNDS];
+    struct trend_figures *figures[STATED_ROUNDS] = {NULL};
     struct places places = {0};
 
     growth_places(trace, &places);
@@ -277,8 +368,12 @@ static void judge(const struct trace *trace, struct growth *growth)
     for (size_t i = 0; i < places.count; i++) {
         const struct place *place = &places.at[i];
         struct growth_site site = {place->stack, 0, place->size, figures[0][i]};
+        if (!growth->rounds[0].is_steps && is_given_back(place, &site.is)) {
+            site.is.trend = TREND_UNKNOWN;
+            site.is.why = TREND_RESULTS;
+        }
         for (uint32_t kind = 1; kind < growth->kind_count; kind++)
-            join_kind(growth, place, &figures[kind][i], kind, &site);
+            join_kind(place, &figures[kind][i], kind, &site);
         growth->last += figures[0][i].last;
         growth->counts[site.is.trend]++;
         if (site.is.trend != TREND_STEADY)
@@ -328,14 +423,14 @@ void growth_join(struct growth *growth, struct symbols *symbols)
     for (size_t i = 0; i < count; i++) {
         struct growth_site site = growth->sites[i];
         cut_to_line(titles[i]);
-        char *text = vec_format("%u %u %s", site.kind, site.is.rises, titles[i]);
+        uint32_t when = site.is.gains.period ? site.is.gains.period : site.is.rises;
+        char *text = vec_format("%u %u %u %s", site.kind, site.is.gains.period, when, titles[i]);
         struct key key = site.stack ? keytable_text(text) : (struct key){site.size, 0, 0};
         uint32_t at = keytable_number(&numbers, key);
         if (at == kept) {
             growth->sites[kept++] = site;
         } else {
-            growth->sites[at].is.first += site.is.first;
-            growth->sites[at].is.last += site.is.last;
+            trend_join(&growth->sites[at].is, &site.is);
         }
         free(text);
     }
@@ -366,20 +461,94 @@ const struct growth_site *growth_first(const struct growth *growth, enum trend t
     return growth->counts[trend] ? &growth->sites[at] : NULL;
 }
 
+bool growth_is_one(const struct growth_site *site, const struct growth_site *other)
+{
+    uint32_t period = site->is.gains.period;
+
+    return site->kind == other->kind && period == other->is.gains.period
+            && (period || site->is.rises == other->is.rises);
+}
+
+/* Whether it gains more and more, which the mean would hide. */
+static bool growth_swells(const struct trend_figures *is)
+{
+    return is->gains.period && is->first_rise && is->last_rise >= 2 * is->first_rise;
+}
+
+/* Whether it is told by its gain after so many rounds: else by all that it gained. */
+static bool growth_is_regular(const struct growth_site *site)
+{
+    const struct trend_figures *is = &site->is;
+
+    return is->trend == TREND_GROWS
+            && (is->gains.period || is->falls || 4 * is->rises >= 3 * (is->rounds - is->since));
+}
+
+uint64_t growth_bytes(const struct growth_site *site)
+{
+    const struct trend_figures *is = &site->is;
+
+    if (is->trend == TREND_GROWS && growth_swells(is))
+        return is->last_rise;
+    if (!growth_is_regular(site))
+        return is->last - is->first;
+    return is->gains.period ? (uint64_t)is->gains.each
+                            : (is->last - is->first) / (is->rounds - is->since);
+}
+
+static const char *article_of(const char *noun)
+{
+    return strchr("aeiouAEIOU", *noun) ? "an" : "a";
+}
+
+/* "steps", "batches"; the caller frees it. */
+static char *nouns_of(const char *noun)
+{
+    size_t length = strlen(noun);
+    bool is_batch = length > 3 && strcmp(noun + length - 3, "tch") == 0;
+
+    return vec_format("%s%s", noun, is_batch ? "es" : "s");
+}
+
+/* How often it gains what growth_bytes says, and in which rounds; the caller frees it. */
+static char *when_text(const struct growth *growth, const struct growth_site *site)
+{
+    const char *noun = growth->rounds[site->kind].noun;
+    const struct trend_figures *is = &site->is;
+    char *nouns = nouns_of(noun);
+    char *text;
+
+    if (growth_is_regular(site) && is->gains.period <= 1)
+        text = vec_format("%s %s", article_of(noun), noun);
+    else if (growth_is_regular(site))
+        text = vec_format("every %u %s", is->gains.period, nouns);
+    else
+        text = vec_format("in %u of %u %s", is->rises, is->rounds - 1, nouns);
+    free(nouns);
+    return text;
+}
+
 char *growth_text(const struct growth *growth, const struct growth_site *site)
 {
-    const struct growth_rounds *rounds = &growth->rounds[site->kind];
-    uint64_t gain = site->is.last - site->is.first;
+    const struct trend_figures *is = &site->is;
+    bool is_mean = growth_is_regular(site) && !growth_swells(is)
+            && (!is->gains.period || is->gains.is_mean);
+    char *when = when_text(growth, site);
+    char *more = vec_text("");
 
-    if (site->is.trend == TREND_GROWS && rises_in_each(growth, site))
-        return vec_format("+%s %s %s", render_bytes(gain / site->is.rises).text,
-                strchr("aeiouAEIOU", *rounds->noun) ? "an" : "a", rounds->noun);
-    size_t length = strlen(rounds->noun);
-    bool is_batch = length > 3 && strcmp(rounds->noun + length - 3, "tch") == 0;
-    char *rest = vec_format(", not in the last %u", site->is.rest);
-    char *text = vec_format("+%s in %u of %u %s%s%s", render_bytes(gain).text, site->is.rises,
-            rounds->count - 1, rounds->noun, is_batch ? "es" : "s",
-            site->is.trend == TREND_FILLED ? rest : "");
-    free(rest);
+    if (is->trend == TREND_FILLED) {
+        free(more);
+        more = vec_format(", not in the last %u", is->rest);
+    } else if (is->trend == TREND_GROWS && growth_swells(is)) {
+        free(more);
+        more = vec_format(" in the end, +%s in the beginning", render_bytes(is->first_rise).text);
+    } else if (growth_is_regular(site) && is->since > 1 && is->since >= 2 * is->gains.period) {
+        free(more);
+        more = vec_format(" in the last %u of %u", is->rounds - is->since, is->rounds);
+    }
+    char *text = vec_format("%s+%s %s%s", is_mean ? "about " : "",
+            render_bytes(growth_bytes(site)).text, when, more);
+    free(when);
+    free(more);
     return text;
 }

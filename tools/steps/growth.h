@@ -10,7 +10,12 @@
  * another kind of rounds sees it grow, by blocks that are added, it grows, and is told by the kind
  * in each round of which it does. Where the steps see no growth, what was freed before the run's
  * last allocation was held in a phase only, and grows not; what was freed after it may have been
- * freed by the phase or by the program's exit, and is unknown.
+ * freed by the phase or by the program's exit, and is unknown. So is what rounds of a program
+ * without steps pile up, if it was freed before the last allocation: results, or a leak.
+ *
+ * A job that died of memory did so within a round. What a place held then, less the most that it
+ * gave back in a round before, counts as the end of one more round where the others leave it open
+ * whether it grows.
  *
  * A site that rose once, while all sites together hold no more than before, is steady: the same
  * memory is asked for in another way.
@@ -31,9 +36,11 @@
 
 struct growth_rounds {
     char *noun;       /* "step", "epoch": the last part of the anchors' path, without numbers */
+    bool is_steps;    /* the noun says so, or they were detected */
     uint32_t *behind; /* the event behind each round */
     uint32_t *anchor; /* of each; TRACE_NONE: detected */
     uint32_t count;
+    uint32_t failure; /* the request that failed in the round behind them, an event; 0: none */
 };
 
 struct growth_site {
@@ -69,7 +76,16 @@ void growth_join(struct growth *growth, struct symbols *symbols);
 /* The first of growth->counts[trend] sites; NULL: there are none. */
 const struct growth_site *growth_first(const struct growth *growth, enum trend trend);
 
-/* "+97.50 MiB a step", "+3.00 MiB in 3 of 29 epochs, not in the last 20". The caller frees it. */
+/* Whether two sites are one leak as far as rounds tell: both gain after as many of the same. */
+bool growth_is_one(const struct growth_site *site, const struct growth_site *other);
+
+/* What it gains as growth_text tells it: in a round, after so many rounds, or in all. */
+uint64_t growth_bytes(const struct growth_site *site);
+
+/*
+ * "+97.50 MiB a step", "+4.00 MiB every 4 steps in the last 20 of 40", "+3.00 MiB in 3 of 29
+ * epochs, not in the last 20"; "about" stands before a mean. The caller frees it.
+ */
 char *growth_text(const struct growth *growth, const struct growth_site *site);
 
 #endif

@@ -46,7 +46,7 @@ char *stated_steps_fold(const char *path)
     return folded;
 }
 
-static bool says_step(const char *path)
+bool stated_steps_says_step(const char *path)
 {
     const char *last = filename_of(path);
 
@@ -61,7 +61,7 @@ static void add_span(
 
     if (number == families->count) {
         struct family *fresh = &VEC_PUSH(families->families, families->count, families->room);
-        *fresh = (struct family){.path = path, .is_named = says_step(path)};
+        *fresh = (struct family){.path = path, .is_named = stated_steps_says_step(path)};
         for (const char *c = path; *c; c++)
             fresh->depth += *c == '/';
     } else {

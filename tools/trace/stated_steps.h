@@ -31,6 +31,9 @@ struct stated_steps {
 /* The family of a path: runs of digits are '#'. The caller frees it. */
 char *stated_steps_fold(const char *path);
 
+/* Whether the last part of a path names steps. */
+bool stated_steps_says_step(const char *path);
+
 void stated_steps_find(const struct trace *trace, struct stated_steps *ret);
 
 /* The same by uses of blocks instead of allocations: steps may allocate nothing. */

@@ -327,9 +327,10 @@ TEST(growth_now_and_then_is_told_as_such)
         const char *note;
     } rows[] = {
             {"+...+...+...", CLAIM_NO,
-                    "blocks of 8.00 B: +16.00 B in 2 of 11 steps, 24.00 B after the last"},
+                    "blocks of 8.00 B: +8.00 B every 4 steps, 24.00 B after the last"},
             {"...........+", CLAIM_UNKNOWN,
-                    "not known: blocks of 8.00 B: +8.00 B in 1 of 11 steps"},
+                    "not known: blocks of 8.00 B: +8.00 B in 1 of 11 steps; it rose once, which a "
+                    "cache does, too"},
             {"++++........", CLAIM_YES,
                     "filled, and stays: blocks of 8.00 B: +24.00 B in 3 of 11 steps, not in the "
                     "last 8, 32.00 B after the last"},
@@ -364,7 +365,9 @@ TEST(growth_is_not_denied_where_each_step_keeps_something_else)
     }
     struct load load = load_of(&s, &capture);
     CHECK_EQ(asked(&load, "growth==0", &result), CLAIM_UNKNOWN);
-    CHECK_STR_EQ(result.note, "not known: blocks of 105.00 B: +105.00 B in 1 of 5 steps");
+    CHECK_STR_EQ(result.note,
+            "not known: blocks of 105.00 B: +105.00 B in 1 of 5 steps; it rose once, which a cache "
+            "does, too");
     free(result.note);
     story_end(&s);
 }

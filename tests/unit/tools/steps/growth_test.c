@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: growth.c */
+/* covers: growth.c larger.c */
 #include "tests/check.h"
 #include "tests/unit/tools/story.h"
 
@@ -91,7 +91,7 @@ TEST(what_grows_is_told_by_its_rounds)
 {
     static const struct row rows[] = {
             {"a leak in each of three steps", "s.+a)", 3, "", TREND_GROWS, "+100.00 B a step"},
-            {"in every other step", "s.) s.+a)", 4, "", TREND_GROWS, "+400.00 B in 4 of 7 steps"},
+            {"in every other step", "s.) s.+a)", 4, "", TREND_GROWS, "+100.00 B every 2 steps"},
             {"in each of three epochs", "e s.)s.)s.) +a )", 3, "", TREND_GROWS,
                     "+100.00 B an epoch"},
             {"in each validation", "s.)s.)s.) v.+a)", 4, "", TREND_GROWS, "+100.00 B a val"},
@@ -99,9 +99,26 @@ TEST(what_grows_is_told_by_its_rounds)
                     "+100.00 B a main"},
             {"with each request", "q.+a)", 5, "", TREND_GROWS, "+100.00 B a request"},
             {"with some requests", "q.)q.)q.+a)q.)", 5, "", TREND_GROWS,
-                    "+500.00 B in 5 of 19 requests"},
+                    "+100.00 B every 4 requests"},
             {"it begins late", "s.)s.)s.)", 3, "s+a)s+a)s+a)", TREND_GROWS,
-                    "+300.00 B in 3 of 11 steps"},
+                    "+100.00 B a step in the last 3 of 12"},
+            {"in each seventh step", "s.)s.)s.)s.)s.)s.)s.+a)", 3, "", TREND_GROWS,
+                    "+100.00 B every 7 steps"},
+            {"in an evaluation after each tenth step", "s.)s.)s.)s.)s.)s.)s.)s.)s.)s.) v.+a.)", 3,
+                    "", TREND_GROWS, "+100.00 B a val"},
+            {"in two evaluations, as the steps see them", "s.)s.)s.)s.)s.) v.+a.)", 2,
+                    "s.)s.)s.)s.)s.)", TREND_GROWS, "+100.00 B every 5 steps"},
+            {"of two shapes in turn", "s.+b)s.+b+b)", 4, "", TREND_GROWS,
+                    "+600.00 B every 2 steps"},
+            {"what is freed at the same place of each request", "q+a+a)q+a)q-a)", 6, "",
+                    TREND_GROWS, "+200.00 B every 3 requests"},
+            {"more with each step", "s+a)s+a+a)s+a+a+a)s+a+a+a+a)", 1, "", TREND_GROWS,
+                    "+400.00 B a step in the end, +200.00 B in the beginning"},
+            {"now more, now less", "s+a)s+a+a+a)s+a)s+a+a+a+a)s+a+a)", 1, "", TREND_GROWS,
+                    "about +250.00 B a step"},
+            {"in most steps", "s+a)s+a)s+a)s.)s+a)s+a)s+a)s+a)s.)s+a)", 1, "", TREND_GROWS,
+                    "about +77.00 B a step"},
+            {"in three rounds", "s+a)", 3, "", TREND_GROWS, "+100.00 B a step"},
             {"in a phase after the last step, and to the end", "s.)s.)", 3, "v+a)v+a)v+a)v+a)",
                     TREND_GROWS, "+100.00 B a val"},
     };
@@ -122,6 +139,8 @@ TEST(what_is_held_for_a_while_does_not_grow)
             {"one evaluation, and the program goes on", "s.)", 5, "v+a)v+a)v+a) -a-a-a .",
                     TREND_STEADY, ""},
             {"a model", "", 1, "+a+a s.) s.) s.) s.)", TREND_STEADY, ""},
+            {"a ring that was full before", "s+a-a.)", 20, "", TREND_STEADY, ""},
+            {"two shapes in turn", "s+a+a)s-a-a)", 6, "", TREND_STEADY, ""},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -133,6 +152,15 @@ TEST(what_is_filled_and_what_may_grow)
     static const struct row rows[] = {
             {"a cache", "s+a)s+a)s.)s.)s.)s.)", 1, "", TREND_FILLED,
                     "+100.00 B in 1 of 5 steps, not in the last 4"},
+            {"a ring that fills up", "", 1,
+                    "s+a)s+a)s+a)s+a)s+a-a)s+a-a)s+a-a)s+a-a)s+a-a)s+a-a)s+a-a)", TREND_FILLED,
+                    "+300.00 B in 3 of 10 steps, not in the last 7"},
+            {"a leak that stops", "s+a)", 20, "s.)s.)s.)s.)s.)s.)s.)s.)s.)s.)", TREND_FILLED,
+                    "+1.86 KiB in 19 of 29 steps, not in the last 10"},
+            {"two of three, of other bytes", "", 1, "s.)s+a)s+a+a)", TREND_UNKNOWN,
+                    "+300.00 B in 2 of 2 steps"},
+            {"results of a program without steps, joined and freed", "v+a)", 6,
+                    "+b -a-a-a-a-a-a . -b", TREND_UNKNOWN, "+500.00 B in 5 of 5 vals"},
             {"once in the last step", "s.)", 5, "s+a)", TREND_UNKNOWN, "+100.00 B in 1 of 5 steps"},
             {"an evaluation before the exit", "s.)", 5, "v+a)v+a)v+a) -a-a-a", TREND_UNKNOWN,
                     "+200.00 B in 2 of 2 vals"},
@@ -149,6 +177,117 @@ TEST(a_step_that_was_not_finished_does_not_hide_what_grows)
             "open", "s.+a)", 5, "s -a-a-a-a-a", TREND_GROWS, "+100.00 B a step"};
 
     check_row(&row);
+}
+
+/*
+ * A job dies within its last round: what it holds then counts, but for what each round gives back.
+ * "s+a+b-b" holds a, and b for a while.
+ */
+TEST(a_round_that_ended_in_a_failure_counts_where_the_others_leave_it_open)
+{
+    static const struct {
+        const char *told;
+        enum trend trend;
+        const char *text;
+    } rows[] = {
+            {"s.)s+a)s.) s+a", TREND_GROWS, "+200.00 B in 2 of 3 steps"},
+            {"s+a-a)s+a+a-a)s+a-a) s+a+a", TREND_GROWS, "+200.00 B in 2 of 3 steps"},
+            {"s+a-a)s+a+a-a)s+a-a) s+a", TREND_UNKNOWN, "+100.00 B in 1 of 2 steps"},
+            {"s.)s.)s.) s+a", TREND_STEADY, ""},
+            {"s.)s+a)s.)s.)s.) s+a", TREND_FILLED, "+100.00 B in 1 of 4 steps, not in the last 3"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct telling t = {.story = story_begin()};
+        struct growth growth;
+
+        CHECK_ROW(rows[i].told);
+        tell(&t, rows[i].told);
+        struct load_oom oom = {.at = (uint32_t)t.story.trace->event_count};
+        struct load load = {.trace = t.story.trace, .ooms = &oom, .oom_count = 1};
+        story_free(&t.story, story_alloc(&t.story, 77, 7777));
+        growth_find(&load, model_whole(load.trace), NULL, &growth);
+        REQUIRE_EQ(growth.site_count, rows[i].trend == TREND_STEADY ? 0 : 1);
+        if (growth.site_count) {
+            char *text = growth_text(&growth, &growth.sites[0]);
+            CHECK_EQ(growth.sites[0].is.trend, rows[i].trend);
+            CHECK_STR_EQ(text, rows[i].text);
+            free(text);
+        }
+        growth_done(&growth);
+        story_end(&t.story);
+    }
+}
+
+/* An exception leaves the step, which then has an end: it is not whole all the same. */
+TEST(a_failure_in_the_last_round_leaves_its_end_out)
+{
+    struct telling t = {.story = story_begin()};
+    struct growth growth;
+
+    tell(&t, "s+a)s+a)s+a)s+a)s.");
+    struct load_oom oom = {.at = (uint32_t)t.story.trace->event_count};
+    struct load load = {.trace = t.story.trace, .ooms = &oom, .oom_count = 1};
+    tell(&t, ".)");
+    growth_find(&load, model_whole(load.trace), NULL, &growth);
+    CHECK_EQ(growth.rounds[0].count, 4);
+    REQUIRE_EQ(growth.counts[TREND_GROWS], 1);
+    char *text = growth_text(&growth, &growth.sites[0]);
+    CHECK_STR_EQ(text, "+100.00 B a step");
+    free(text);
+    growth_done(&growth);
+    story_end(&t.story);
+}
+
+/*
+ * Of six places five give back what they ask for, with the step's length or without it; the sixth
+ * has one block, which the next step replaces.
+ */
+static enum trend replaced_beside(const unsigned *lengths, unsigned rounds, unsigned scaling)
+{
+    struct story s = story_begin();
+    struct growth growth;
+    uint32_t last = TRACE_NONE;
+    uint32_t stacks[6];
+
+    for (unsigned i = 0; i < 6; i++) {
+        struct trace_frame frame = {TRACE_NONE, 0x10 * (i + 1)};
+        stacks[i] = trace_add_stack(s.trace, &frame, 1, false);
+    }
+    for (unsigned round = 0; round < rounds; round++) {
+        (void)story_enter(&s, "step");
+        for (unsigned i = 0; i < 5; i++) {
+            uint32_t block = story_alloc(&s, i, 100 * (i < scaling ? lengths[round] : 1));
+            s.trace->blocks[block].stack = stacks[i];
+            story_free(&s, block);
+        }
+        if (last != TRACE_NONE)
+            story_free(&s, last);
+        last = story_alloc(&s, 5, 1000 * lengths[round]);
+        s.trace->blocks[last].stack = stacks[5];
+        story_exit(&s);
+    }
+    struct load load = {.trace = s.trace};
+    growth_find(&load, model_whole(s.trace), NULL, &growth);
+    enum trend trend = growth.site_count ? growth.sites[0].is.trend : TREND_STEADY;
+    if (trend == TREND_UNKNOWN)
+        CHECK_EQ(growth.sites[0].is.why, TREND_LARGER);
+    growth_done(&growth);
+    story_end(&s);
+    return trend;
+}
+
+TEST(longer_texts_are_told_from_a_list_that_is_copied_and_grows)
+{
+    static const unsigned lengths[] = {2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5};
+    static const unsigned each[] = {1, 2, 3, 4, 5, 6, 7};
+
+    CHECK_EQ(replaced_beside(lengths, 12, 0), TREND_GROWS);
+    CHECK_EQ(replaced_beside(lengths, 12, 2), TREND_GROWS);
+    CHECK_EQ(replaced_beside(lengths, 12, 3), TREND_STEADY);
+    CHECK_EQ(replaced_beside(lengths, 12, 5), TREND_STEADY);
+    CHECK_EQ(replaced_beside(each, 7, 0), TREND_GROWS);
+    CHECK_EQ(replaced_beside(each, 7, 5), TREND_STEADY);
 }
 
 TEST(why_there_are_no_rounds_is_told)

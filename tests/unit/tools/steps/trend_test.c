@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: trend.c */
+/* covers: trend.c gains.c */
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -78,6 +78,14 @@ TEST(what_adds_blocks_grows_as_long_as_it_does_not_come_to_rest)
             {"after something large was freed", "8*5 0*5 1*20 2*20 3*10", TREND_GROWS, 3, 10},
             {"over double buffers", "1 2 1 2 2 3 2 3 3 4 3 4 4 5 4 5 5 6 5 6 6 7 6 7", TREND_GROWS,
                     12, 1},
+            {"below what comes and goes", "9 1 10 2 11 3 12 4 13 5", TREND_GROWS, 4, 2},
+            {"below two shapes in turn", "20 1 22 3 24 5 26 7 28 9", TREND_GROWS, 4, 2},
+            {"at the same place of each repetition", "3 9 4 5 11 6 7 13 8 9 15 10", TREND_GROWS, 7,
+                    1},
+            {"the same behind a warm-up", "7 2 8 1 3 9 4 5 11 6 7 13 8 9 15 10 11 17 12",
+                    TREND_GROWS, 11, 2},
+            {"twice, of other bytes", "0 1 3", TREND_UNKNOWN, 2, 1},
+            {"twice, of nearly as many bytes", "0 4 11", TREND_GROWS, 2, 1},
             {"twice, at uneven distances", "0 1*4 2", TREND_UNKNOWN, 2, 1},
             {"twice, late", "0*8 1 2", TREND_UNKNOWN, 2, 8},
             {"once, in the last one", "3*9 4", TREND_UNKNOWN, 1, 9},
@@ -99,6 +107,11 @@ TEST(what_has_come_to_rest_is_filled)
             {"in some steps", "1 2 3 4 4 4 4", TREND_FILLED, 3, 1},
             {"slower and slower", "1 2 3*2 4*3 5*5 6*12", TREND_FILLED, 5, 1},
             {"after a fall", "9 1 2 3 3 3 3", TREND_FILLED, 2, 2},
+            {"a cache that is full in the middle",
+                    "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 "
+                    "20*21",
+                    TREND_FILLED, 19, 1},
+            {"a ring of eight", "1 2 3 4 5 6 7 8*17", TREND_FILLED, 7, 1},
     };
 
     CHECK_ROWS(rows, false);
@@ -137,6 +150,109 @@ TEST(one_block_that_is_replaced_grows_by_the_same_bytes_or_often)
     };
 
     CHECK_ROWS(rows, true);
+}
+
+static uint64_t chance(uint64_t *state, uint64_t below)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*state >> 33) % below;
+}
+
+static struct trend_figures random_sizes(uint64_t *state, uint32_t rounds, uint32_t every)
+{
+    struct trend_change changes[64];
+    uint64_t leaked = 0;
+
+    for (uint32_t i = 0; i < rounds; i++) {
+        leaked += every && i % every == every - 1;
+        changes[i] =
+                (struct trend_change){i, 1000 + chance(state, 100000) + 4000 * leaked, 1 + leaked};
+    }
+    return trend_of(changes, rounds, rounds);
+}
+
+/* The leak of 40 rounds is as large as what hides it. */
+TEST(a_leak_beneath_random_sizes_is_hardly_ever_denied)
+{
+    static const uint32_t every[] = {1, 2, 4};
+    uint64_t state = 7;
+
+    for (unsigned i = 0; i < sizeof(every) / sizeof(*every); i++) {
+        unsigned grown = 0, denied = 0;
+
+        for (unsigned run = 0; run < 500; run++) {
+            enum trend trend = random_sizes(&state, 40, every[i]).trend;
+
+            grown += trend == TREND_GROWS;
+            denied += trend >= TREND_FILLED;
+        }
+        printf("    in each of %u: %u of 500 grow, %u are denied\n", every[i], grown, denied);
+        CHECK_EQ(denied, 0);
+    }
+}
+
+TEST(how_often_it_gains_is_told)
+{
+    static const struct {
+        const char *units;
+        uint32_t period, times;
+        uint64_t each, first_rise, last_rise;
+    } rows[] = {
+            {"1 2 3", 1, 2, 1, 1, 1},
+            {"0 1 1 2 2 3", 2, 2, 1, 1, 1},
+            {"0*9 1*10 2*10 3*10 4*10", 10, 4, 1, 1, 1},
+            {"0*4 1 2 3 4 5 6", 1, 6, 1, 1, 1},
+            {"0 1 3 4 6 7 9", 2, 3, 3, 0, 0},
+            {"0 1 1 3 3 6 6 10 10", 2, 4, 2, 1, 4},
+            {"0 2 5 9 14", 1, 4, 3, 2, 5},
+            {"0 5 9 12 14", 1, 4, 3, 0, 0},
+            {"1 2 1 2 2 3 2 3 3 4 3 4 4 5 4 5 5 6 5 6", 4, 4, 1, 0, 0},
+            {"0*3 1 2*7 3*2 4*9 5*6 6*5", 0, 0, 0, 1, 1},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct trend_change changes[ROUNDS];
+        uint32_t rounds;
+
+        CHECK_ROW(rows[i].units);
+        size_t changed = changes_of(rows[i].units, false, changes, &rounds);
+        struct trend_figures is = trend_of(changes, changed, rounds);
+        CHECK_EQ(is.trend, TREND_GROWS);
+        CHECK_EQ(is.gains.period, rows[i].period);
+        CHECK_EQ(is.gains.times, rows[i].times);
+        CHECK_EQ(is.gains.each / UNIT, rows[i].each);
+        CHECK_EQ(is.first_rise / UNIT, rows[i].first_rise);
+        CHECK_EQ(is.last_rise / UNIT, rows[i].last_rise);
+    }
+}
+
+TEST(why_it_is_not_known_is_told)
+{
+    static const struct {
+        const char *units;
+        bool is_one_block;
+        enum trend_why why;
+    } rows[] = {
+            {"3*9 4", false, TREND_ONCE},
+            {"0*2 1*4 2*4 3*6", false, TREND_RESTS},
+            {"12 11 13 17", true, TREND_REPLACED},
+            {"0 1*4 2", false, TREND_TWICE},
+            {"0 1 3", false, TREND_TWICE},
+            {"1 2 3 0 1 2 3 4", false, TREND_FALLS},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct trend_change changes[ROUNDS];
+        uint32_t rounds;
+
+        CHECK_ROW(rows[i].units);
+        size_t changed = changes_of(rows[i].units, rows[i].is_one_block, changes, &rounds);
+        struct trend_figures is = trend_of(changes, changed, rounds);
+        CHECK_EQ(is.trend, TREND_UNKNOWN);
+        CHECK_EQ(is.why, rows[i].why);
+    }
+    for (enum trend_why why = TREND_ONCE; why < TREND_WHY_COUNT; why++)
+        CHECK_EQ(*trend_why_text(why) != '\0', true);
 }
 
 /* A third of the numbers above another third, by chance: once in 252 times of 15 rounds. */
