@@ -211,6 +211,15 @@ static char *saved_text(const struct model_figures *figures)
             render_bytes(figures->peak_live - figures->hinted.max).text);
 }
 
+/* The line that holds most; workspaces only if there is no other. `count` is not 0. */
+static const struct answer_line *largest_line(const struct answer_lines *lines)
+{
+    for (size_t i = 0; i < lines->count; i++)
+        if (!title_is_workspace(lines->list[i].title))
+            return &lines->list[i];
+    return &lines->list[0];
+}
+
 static void answer_make(const struct answer_facts *facts, struct answer *answer)
 {
     const struct load *load = facts->of.load;
@@ -219,7 +228,7 @@ static void answer_make(const struct answer_facts *facts, struct answer *answer)
     struct subject largest = {0};
 
     if (lines->count)
-        largest = subject_of_line(&facts->of, &lines->list[0]);
+        largest = subject_of_line(&facts->of, largest_line(lines));
     for (size_t i = 0; growing.title && largest.title && i < load->trace->stack_count; i++)
         if (growing.has[i] && largest.has[i])
             subject_done(&largest); /* a part of it is told */

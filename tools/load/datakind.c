@@ -6,6 +6,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
+#include "tools/symbols/framekind.h"
 
 #define SLACK 511u /* bytes by which a block may be larger than the storage in it */
 
@@ -20,6 +21,7 @@ const char *datakind_name(enum datakind kind)
             [DATAKIND_BUFFERS] = "buffers",
             [DATAKIND_COMMUNICATION] = "communication",
             [DATAKIND_GRAPHS] = "graph pools",
+            [DATAKIND_WORKSPACES] = "workspaces",
             [DATAKIND_TEMPORARY] = "temporary",
             [DATAKIND_UNKNOWN] = "unknown",
     };
@@ -61,6 +63,12 @@ struct job {
     struct where *where; /* by anchor */
     struct spans phases, backwards, steps;
     bool *is_communication; /* by stack */
+    struct symbols *symbols;
+    enum {
+        WORKSPACE_UNKNOWN,
+        WORKSPACE_NO,
+        WORKSPACE_YES
+    } * workspace; /* by stack */
     struct datakinds *kinds;
 };
 
@@ -525,6 +533,22 @@ static enum datakind datakind_as_equals(
     return datakind_told(classes, datakind_key(job, block, UINT64_MAX), &is_known);
 }
 
+/* ---- workspaces ------------------------------------------------------------------------------ */
+
+static bool datakind_is_workspace(const struct job *job, uint32_t stack)
+{
+    if (job->workspace[stack] == WORKSPACE_UNKNOWN) {
+        size_t count;
+        const struct symbols_line *lines = symbols_stack(job->symbols, stack, &count);
+
+        job->workspace[stack] = WORKSPACE_NO;
+        for (size_t i = 0; i < count; i++)
+            if (framekind_is_workspace(&lines[i]))
+                job->workspace[stack] = WORKSPACE_YES;
+    }
+    return job->workspace[stack] == WORKSPACE_YES;
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static enum datakind datakind_decide(
@@ -537,10 +561,12 @@ static enum datakind datakind_decide(
     if (job->is_communication[block->stack])
         return DATAKIND_COMMUNICATION;
     if (datakind_is_temporary(job, block))
-        return DATAKIND_TEMPORARY;
+        return datakind_is_workspace(job, block->stack) ? DATAKIND_WORKSPACES : DATAKIND_TEMPORARY;
     equal = datakind_as_equals(job, classes, block);
     if (equal != DATAKIND_COUNT)
         return equal;
+    if (datakind_is_workspace(job, block->stack))
+        return DATAKIND_WORKSPACES;
     if (datakind_where(job, block)->phase == PHASE_DATA)
         return DATAKIND_INPUTS;
     return datakind_is_activation(job, block) ? DATAKIND_ACTIVATIONS : DATAKIND_UNKNOWN;
@@ -577,6 +603,8 @@ struct datakinds datakind_find(const struct load *load)
         kinds.name[i] = TRACE_NONE;
     datakind_find_phases(&job);
     datakind_find_communication(&job);
+    job.symbols = symbols_new(trace);
+    job.workspace = vec_new(trace->stack_count + 1, sizeof(*job.workspace));
     datakind_name_blocks(&job);
     datakind_learn(&job, &classes);
     for (size_t i = 0; i < trace->block_count; i++)
@@ -589,6 +617,8 @@ struct datakinds datakind_find(const struct load *load)
     free(job.backwards.at);
     free(job.steps.at);
     free(job.is_communication);
+    free(job.workspace);
+    symbols_free(job.symbols);
     return kinds;
 }
 

@@ -7,6 +7,7 @@
  *
  *     named          a module, an optimizer or a call had it when kedge looked
  *     graph pools    memory of CUDA graphs
+ *     workspaces     cuBLAS's, by the function of PyTorch that asks for them (framekind.h)
  *     communication  asked for by a library or a file of communication between ranks
  *     temporary      freed in the phase that made it; outside of phases, before the next one begins
  *     as its equals  blocks of its call site, phase and size that were live at a look at everything
@@ -15,6 +16,8 @@
  *     activations    made in a step ahead of its backward pass, and live when that begins, or when
  *                    an allocation of this forward fails; not kept beyond the next step
  *     unknown        the others
+ *
+ * Names of functions are read for the stacks of what would be temporary, activations or unknown.
  *
  * Threads: none. Memory: vec.h; valid as long as the load.
  */
@@ -33,6 +36,7 @@ enum __attribute__((packed)) datakind {
     DATAKIND_BUFFERS,
     DATAKIND_COMMUNICATION,
     DATAKIND_GRAPHS,
+    DATAKIND_WORKSPACES,
     DATAKIND_TEMPORARY,
     DATAKIND_UNKNOWN,
     DATAKIND_COUNT,

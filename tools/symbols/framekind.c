@@ -196,6 +196,16 @@ static bool is_allocator(const struct symbols_line *line)
             || is_named(line->function, names, sizeof(names) / sizeof(*names));
 }
 
+bool framekind_is_workspace(const struct symbols_line *line)
+{
+    /* of 2.6 and later, and of earlier ones */
+    static const char *const names[] = {"at::cuda::allocateCUDABlasWorkspace",
+            "at::cuda::getNewWorkspace", "at::cuda::getCUDABlasLtWorkspace"};
+
+    return !line->is_python && strstr(line->function, "Workspace")
+            && is_named(line->function, names, sizeof(names) / sizeof(*names));
+}
+
 /* For a function of an unknown library, as another tool named it. */
 static bool is_framework_function(const char *function)
 {

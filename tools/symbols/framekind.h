@@ -31,6 +31,12 @@ enum framekind {
 
 enum framekind framekind_of(const struct symbols_line *line);
 
+/*
+ * Whether a frame is PyTorch's function that allocates a workspace for cuBLAS. The first matrix
+ * product of a thread calls it, and the workspace stays for all later ones.
+ */
+bool framekind_is_workspace(const struct symbols_line *line);
+
 /* Whether a Python function is the program's own: of no installed package, nor of Python itself. */
 bool framekind_is_program(const char *function, const char *file);
 

@@ -12,6 +12,8 @@
 #define TITLE_PARTS  16 /* most frames of one title */
 #define TITLE_ROUNDS 64 /* most frames that are tried */
 
+static const char workspace_title[] = "cuBLAS workspace";
+
 /* ---- the ways of the trace: which of a stack's own frames tell it from all others ---- */
 
 /*
@@ -39,6 +41,7 @@ struct ways {
 struct line_kind {
     enum framekind kind;
     uint32_t text;
+    bool is_workspace;
 };
 
 struct line_kinds {
@@ -67,7 +70,8 @@ static const struct line_kind *line_kind_at(
     uint32_t at = keytable_number_new(&kinds->lines, key, &is_new);
 
     if (is_new) {
-        struct line_kind found = {.kind = framekind_of(line)};
+        struct line_kind found = {
+                .kind = framekind_of(line), .is_workspace = framekind_is_workspace(line)};
         char *text = framekind_text(line, found.kind);
         found.text = keytable_number(&kinds->texts, keytable_text(text));
         VEC_PUSH(kinds->list, kinds->count, kinds->room) = found;
@@ -83,9 +87,16 @@ static struct way way_of(
     struct way way = {.kind = FRAMEKIND_NONE, .first = (uint32_t)ways->frame_count};
 
     for (size_t i = 0; i < count; i++) {
-        enum framekind kind = line_kind_at(kinds, &lines[i])->kind;
-        if (kind < way.kind)
-            way.kind = kind;
+        const struct line_kind *line = line_kind_at(kinds, &lines[i]);
+        if (line->is_workspace) {
+            VEC_PUSH(ways->frames, ways->frame_count, ways->frame_room) =
+                    keytable_number(&kinds->texts, keytable_text(workspace_title));
+            way.kind = FRAMEKIND_PROGRAM_NATIVE;
+            way.count = 1;
+            return way;
+        }
+        if (line->kind < way.kind)
+            way.kind = line->kind;
     }
     size_t most = way.kind <= FRAMEKIND_PROGRAM_NATIVE ? count : 1;
     for (size_t i = 0; i < count && way.count < most; i++) {
@@ -309,6 +320,10 @@ static struct parts parts_of(struct symbols *symbols, uint32_t stack)
     size_t count;
     const struct symbols_line *lines = symbols_stack(symbols, stack, &count);
 
+    for (size_t i = 0; i < count && parts.count == 0; i++)
+        if (framekind_is_workspace(&lines[i]))
+            VEC_PUSH(parts.part, parts.count, parts.room) =
+                    (struct part){vec_text(workspace_title), FRAMEKIND_NONE, &lines[i]};
     for (enum framekind kind = 0; kind < FRAMEKINDS; kind++)
         add_kind(&parts, lines, count, kind);
     if (parts.count == 0) {
@@ -463,6 +478,11 @@ char **title_ways(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count)
 {
     return rows_end(rows_new(symbols, rows, stride, offset, count), count);
+}
+
+bool title_is_workspace(const char *title)
+{
+    return strcmp(title, workspace_title) == 0;
 }
 
 void title_done(char **titles, size_t count)

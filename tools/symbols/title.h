@@ -6,6 +6,9 @@
  * dispatcher, the interpreter, libffi, CUDA or kedge. A stack without own code has the first of the
  * kinds in framekind.h that it has.
  *
+ * A workspace of cuBLAS has a title of its own, as the first line with a matrix product only happens
+ * to be where it is made.
+ *
  * A stack has the same title in each table and command, since it is told apart from all stacks of
  * the trace, whether the table has them or not. Own frames are added outward, those alone in which
  * such stacks differ, so that a title has the line that only one of two places has:
@@ -41,6 +44,9 @@ void title_done(char **titles, size_t count);
  */
 char **title_ways(
         struct symbols *symbols, const void *rows, size_t stride, size_t offset, size_t count);
+
+/* Whether such a title is that of workspaces, which no line of the program asked for. */
+bool title_is_workspace(const char *title);
 
 /* The innermost of these frames alone: stacks with different titles may share it. Caller frees. */
 char *title_line(struct symbols *symbols, uint32_t stack);

@@ -32,7 +32,10 @@ enum place {
     NO_NAME,
     OWN_NAMELESS,
     NO_FILE,
-    TORCH_CALL
+    TORCH_CALL,
+    WORKSPACE,
+    WORKSPACE_OF_OLD,
+    WORKSPACE_OF_OWN
 };
 
 static const struct {
@@ -64,7 +67,10 @@ static const struct trace_frame places[] = {[MALLOC] = {0, 0x10},
         [NO_NAME] = {4, 0xa0},
         [OWN_NAMELESS] = {6, 0x12},
         [NO_FILE] = {TRACE_NONE, 0x7f0012},
-        [TORCH_CALL] = {1, 0x50}};
+        [TORCH_CALL] = {1, 0x50},
+        [WORKSPACE] = {1, 0x60},
+        [WORKSPACE_OF_OLD] = {1, 0x70},
+        [WORKSPACE_OF_OWN] = {4, 0xb0}};
 
 static const char names[] =
         "kedge-symbols\t1\n"
@@ -76,6 +82,8 @@ static const char names[] =
         "f\t30\nl\tat::native::gelu(at::Tensor const&)\t\t0\n"
         "f\t40\nl\tat::detail::empty_cuda(c10::IntArrayRef)+0x2\t\t0\n"
         "f\t50\nl\tstd::vector<int> at::native::Op::operator()<int>(int)+0x3\t\t0\n"
+        "f\t60\nl\tat::cuda::allocateCUDABlasWorkspace(unsigned long)+0x16\t\t0\n"
+        "f\t70\nl\tat::cuda::getNewWorkspace()+0x28\t\t0\n"
         "m\t-\t4\t/usr/bin/python3.12\t\n"
         "f\t10\nl\t_PyObject_Call\t\t0\n"
         "f\t20\nl\t_PyEval_EvalFrameDefault\t\t0\n"
@@ -88,7 +96,8 @@ static const char names[] =
         "f\t70\nl\tns::Out& ns::operator<< <char>(ns::Out&, char)\t/src/t.cc\t15\n"
         "f\t80\nl\t(anonymous namespace)::make_operator(int)\t/src/t.cc\t18\n"
         "f\t90\nl\thelper.part.0+0x12\t\t0\n"
-        "f\ta0\nl\t(no name)\t/src/t.cc\t21\n";
+        "f\ta0\nl\t(no name)\t/src/t.cc\t21\n"
+        "f\tb0\nl\tmakeWorkspace\t/src/t.cc\t24\n";
 
 #define PACKAGES "/e/lib/python3.12/site-packages"
 
@@ -302,6 +311,29 @@ TEST(a_framework_alone_is_called_by_its_operator_and_never_by_an_address)
             "libc10_cuda.so.2.6\n"
             "libcudart.so.12\n"
             "Linear.forward linear.py:125\n");
+    bench_end(&bench);
+}
+
+/* Wherever the first matrix product of a thread is; two of them are one way. */
+TEST(a_workspace_of_cublas_has_a_title_of_its_own)
+{
+    struct bench bench = bench_begin();
+
+    add(&bench, NATIVE(MALLOC, WORKSPACE, ADDMM), PYTHON(&attend, &train), false);
+    add(&bench, NATIVE(MALLOC, WORKSPACE_OF_OLD, ADDMM), PYTHON(&train), true);
+    add(&bench, NATIVE(MALLOC, EMPTY, ADDMM), PYTHON(&attend, &train), false);
+    add(&bench, NATIVE(MALLOC, WORKSPACE_OF_OWN), NULL, false);
+    CHECK_STR_EQ(titles(&bench),
+            "cuBLAS workspace, Block.attend gpt.py:28\n"
+            "cuBLAS workspace, step train.py:60\n"
+            "Block.attend gpt.py:28\n"
+            "makeWorkspace t.cc:24\n");
+    char **ways = title_ways(bench.symbols, bench.stacks, sizeof(bench.stacks[0]), 0, bench.count);
+    CHECK_STR_EQ(ways[0], "cuBLAS workspace");
+    CHECK_STR_EQ(ways[1], "cuBLAS workspace");
+    CHECK_EQ(title_is_workspace(ways[0]), true);
+    CHECK_EQ(title_is_workspace(ways[2]), false);
+    title_done(ways, bench.count);
     bench_end(&bench);
 }
 
