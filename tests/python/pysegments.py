@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: history.c report_coverage.c cmd_check.c
+# covers: history.c report_tensors.c report_coverage.c cmd_check.c
 """Tensors in segments of PyTorch's own allocator, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pysegments.py CASE
@@ -13,7 +13,7 @@ import sys
 
 from pyanchors import each
 from pystacks import HERE, PARTS, check, failures, fresh, run, same, tool_json
-from regresskit import KEDGE
+from regresskit import BUILD, KEDGE
 
 LIKE = PARTS / "segments"
 
@@ -46,6 +46,20 @@ def what_lies_in_segments_is_told(python):
     check("--tensors shows the tensors" in " ".join(view.split()), f"a view says that it is of segments: {view}")
     live = tool_json("report", "run.kcap", "--tensors")
     same("live at the end, of tensors", live["allocated_count"], 10)
+
+
+@each
+def the_figures_are_called_segments_with_tensors_only_where_these_are_recorded(python):
+    """A library with the name of PyTorch's allocator is loaded, as its pool is told by that."""
+    pool = {"LD_PRELOAD": BUILD / "tests" / "preload" / "libc10_cuda.so"}
+    sentence = "PyTorch keeps a pool of its own: the figures are its segments"
+    _, _, text = segments(python, "counted", **pool)
+    whole = " ".join(run(KEDGE, "report", "run.kcap", "--all").stdout.split())
+    check(f"{sentence}; the tensors in them were recorded (--tensors)" in whole, f"with a record: {whole[:800]}")
+    check("not tensors" not in " ".join(text.split()), f"with a record: {text[:800]}")
+    segments(python, "counted", KEDGE_TENSORS="off", **pool)
+    whole = " ".join(run(KEDGE, "report", "run.kcap", "--all").stdout.split())
+    check(f"{sentence}, not tensors; set PYTORCH_CUDA_ALLOC_CONF=" in whole, f"without: {whole[:800]}")
 
 
 @each
@@ -130,7 +144,8 @@ def r111_a_snapshot_that_fails_is_noted(python):
     check(any("tensors are not known: ValueError" in note for note in report["notes"]), f"no note: {report['notes']}")
 
 
-CASES = (what_lies_in_segments_is_told, r90_claims_may_be_of_tensors, of_more_events_than_the_bound_the_newest_stay,
+CASES = (what_lies_in_segments_is_told, the_figures_are_called_segments_with_tensors_only_where_these_are_recorded,
+         r90_claims_may_be_of_tensors, of_more_events_than_the_bound_the_newest_stay,
          r94_a_history_of_the_programs_own_ends_kedges, what_failed_is_kept_without_an_end, what_is_asked_for_is_kept_without_an_end,
          nothing_is_recorded_where_nothing_lies_in_segments, r111_a_snapshot_that_fails_is_noted)
 

@@ -234,7 +234,7 @@ void report_waterfall_json_oom(
 
 /*
  * Live and reserved memory over the window, in a line each, and the position of the peak
- * (report_timeline.c).
+ * (report_screen.c).
  */
 void report_timeline_print(const struct report *report);
 
@@ -352,14 +352,14 @@ void report_views_print(const struct report *report);
 void report_anchor_print(const struct trace_anchor *anchor, unsigned used);
 
 /*
- * The first screen of a report (report_screen.c): the sentences of the answer, and the lines that
- * held most.
+ * The first screen of a report (report_screen.c): the sentences of the answer, the lines that held
+ * most, and the shape of the run (report_timeline_print).
  */
 void report_answer_print(const struct report *report, const struct answer *answer);
 void report_lines_print(const struct report *report, const struct answer_lines *lines);
 
 /*
- * Tensors in the segments of PyTorch's own allocator, as PyTorch recorded them (report_coverage.c):
+ * Tensors in the segments of PyTorch's own allocator, as PyTorch recorded them (report_tensors.c):
  * a report of their own, into report->tensors, for the whole run; report_tensors_done frees it.
  * report_tensors_only puts the tensors in the place of the run: 0, or CMD_BAD after one line on
  * stderr.

@@ -3,7 +3,7 @@
 # covers: cmd_check.c cmd_diff.c cmd_env.c cmd_report.c cmd_suggest.c cmd_verify.c cmd_whatif.c
 # cmdoption.c commands.c main.c report.c report_anchors.c report_coverage.c report_json.c
 # report_live.c report_oom.c report_pool.c report_select.c report_text.c report_views.c
-# report_screen.c report_steps.c report_streams.c report_timeline.c
+# report_screen.c report_steps.c report_streams.c
 # Drives `kedge` on captures that capture_maker wrote. $1 says which part.
 . "$(dirname "$0")/../../check.sh"
 unset "${!KEDGE_@}" # kedge env judges what is set
