@@ -39,6 +39,7 @@ def what_lies_in_segments_is_told(python):
     same("segments", tensors["segments_bytes"], noted["segments"] << 21)
     same("cached", tensors["cached_bytes"], tensors["segments_bytes"] - tensors["max_bytes"])
     check(tensors["complete"], "complete")
+    same("when the record was taken", tensors["moment"], "end")
     rows = [row for row in tensors["rows"] if any((f["file"] or "").endswith("segment_program.py") for f in row["stack"])]
     same("bytes with the program's lines", sum(row["bytes"] for row in rows), noted["peak"])
     check("Segments 4.00 MiB, of which tensors 3.06 MiB at the peak, cached 960.00 KiB" in text, f"the line about it: {text}")
@@ -116,6 +117,7 @@ def what_failed_is_kept_without_an_end(python):
     report, noted, _ = segments(python, "out_of_memory")
     same("it failed", noted["failed"], 6)
     same("allocations", report["tensors"]["allocated_count"], 10)
+    same("when the record was taken", report["tensors"]["moment"], "failure")
 
 
 @each

@@ -134,12 +134,18 @@ void report_tensors_note(const struct report *report)
 
 void report_tensors_json(struct json *json, const struct report *report)
 {
+    static const char *const moments[FORMAT_RECORD_COUNT] = {[FORMAT_RECORD_OOM] = "failure",
+            [FORMAT_RECORD_CHANGED] = "changed",
+            [FORMAT_RECORD_END] = "end",
+            [FORMAT_RECORD_ASKED] = "asked"};
     const struct report *tensors = report->tensors;
     struct answer_lines lines;
     uint64_t held;
+    uint32_t why;
 
     if (!tensors)
         return;
+    why = report->load.capture->record.what.why;
     lines = answer_lines_find(&tensors->load, tensors->symbols, tensors->window, &tensors->figures);
     held = report_tensors_segments(tensors);
     json_begin(json, "tensors", '{');
@@ -152,6 +158,7 @@ void report_tensors_json(struct json *json, const struct report *report)
     json_bool(json, "complete",
             (report->load.capture->record.what.flags & (FORMAT_RECORD_CUT | FORMAT_RECORD_OWN))
                     == 0);
+    json_text(json, "moment", why < FORMAT_RECORD_COUNT ? moments[why] : NULL);
     json_begin(json, "rows", '[');
     for (size_t i = 0; i < lines.count; i++) {
         const struct answer_line *line = &lines.list[i];

@@ -21,6 +21,13 @@ function withTensors(data) {
     return {...data.inside, ...kept, notes: [...data.notes, ...data.inside.notes], ooms: failuresWithTensors(data), segments: data};
 }
 
+/* When PyTorch's record was taken, if the run went on then; "": at its end. */
+function recordedWhen(data) {
+    const words = {failure: data.program.failed ? "" : "when memory ran out", asked: "when kedge held asked", changed: "when the program began a record of its own"};
+    const when = words[data.tensors.moment];
+    return when ? ". The record was taken " + when + ": what came later is not in it" : "";
+}
+
 /* What is of segments, and what of tensors; null: the page knows one of them alone. */
 function tensorsNote(data) {
     const {segments, tensors} = data;
@@ -29,7 +36,7 @@ function tensorsNote(data) {
     const cut = tensors.framework_max_bytes > tensors.max_bytes ? " The highest moment, with " + bytes(tensors.framework_max_bytes) + " by PyTorch's count, was before that." : "";
     return element("p", {class: "note"}, "This program kept PyTorch's own allocator, which takes ", element("b", null, "segments"), " from the driver and lays ", element("b", null, "tensors"), " into them. All figures are of tensors, as PyTorch recorded them; reserved is what the segments take. "
         + "When most bytes of tensors were live, the segments took " + bytes(tensors.segments_bytes) + ", of which " + bytes(tensors.cached_bytes) + " were free. ",
-    element("a", {href: "#segments"}, "Segments"), tensors.complete ? "" : ". Not all of the run is in PyTorch's record: KEDGE_TENSORS=events=N keeps more." + cut);
+    element("a", {href: "#segments"}, "Segments"), recordedWhen(data), tensors.complete ? "" : ". Not all of the run is in PyTorch's record: KEDGE_TENSORS=events=N keeps more." + cut);
 }
 
 /* Why a request for a tensor failed. */
