@@ -637,11 +637,17 @@ bool pyhost_watch_before(object *function, void (*before)(void))
 
 static struct method_def engine_def;
 static method_fn engine_call;
-static int passes; /* changed with the GIL */
+static int passes; /* changed with the GIL, as the next one */
+static uint64_t passes_begun;
 
 int pyhost_passes(void)
 {
     return engine_call ? passes : -1;
+}
+
+uint64_t pyhost_passes_begun(void)
+{
+    return passes_begun;
 }
 
 static object *pyhost_backward(object *self, object *args, object *keywords)
@@ -656,6 +662,7 @@ static object *pyhost_backward(object *self, object *args, object *keywords)
         pyloop_enter(&call, PYLOOP_BACKWARD, true, 0);
     }
     passes++;
+    passes_begun++;
     result = engine_call(self, args, keywords);
     passes--;
     if (opens && parts.at && result)

@@ -104,6 +104,9 @@ bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
  */
 int pyhost_passes(void);
 
+/* How many have begun. */
+uint64_t pyhost_passes_begun(void);
+
 /*
  * For preload/held. A function of the interpreter's C interface; NULL: it has none of this name.
  * Only while the interpreter is known, which it is in all functions that it calls.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Which objects of a Python program refer to its device memory. held.c runs this text inside of the program, in a
-namespace of its own that has `modules` (sys.modules) and `passes` (still.c); nothing imports it, and nothing of it stays.
+namespace of its own that has `modules` (sys.modules), `passes` and `quiet` (still.c); nothing imports it, and nothing of it stays.
 
     look(blocks, error, seconds, objects) ─► rows: how many bytes, who allocated them, what they are, what holds them
          roots ─► Walk ─► Graphs ─► sort_lost ─► find_storages ─► settle (Namer) ─► by_block
@@ -14,8 +14,8 @@ metaclass, __torch_function__ or unpack hook of the program runs. The documented
 hooks. What is counted and not found is told as such.
 """
 # pylint: disable=undefined-variable,too-many-lines
-collections, gc, os, sys, time, types = (
-    modules[name] for name in ("collections", "gc", "os", "sys", "time", "types"))
+collections, gc, operator, os, sys, time, types = (
+    modules[name] for name in ("collections", "gc", "operator", "os", "sys", "time", "types"))
 
 CHUNK = 64           # objects whose referents are asked for at once
 STRIDE = 4096        # children of a chunk between two looks at the bounds
@@ -40,7 +40,7 @@ LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")  # as oom.c k
 
 class Torch:
     """What is asked of PyTorch. `graphs`: it has the names by which graphs are read, which are not all documented.
-    `runs`: neither graphs nor gradients are read (backward_runs)."""
+    `runs`: neither graphs nor gradients are read (backward_runs), or no longer."""
 
     def __init__(self):
         self.torch = torch = modules["torch"]
@@ -53,8 +53,19 @@ class Torch:
         self.uses = getattr(self.base, "_use_count", None)
         self.storage_uses = getattr(torch._C, "_storage_Use_Count", None)
         self.off = torch._C.DisableTorchFunctionSubclass
-        self.saved_names = {}
         self.runs = False
+        self.getters = {}
+
+    def read(self, get, objects):
+        """[get(object), ...] by a function of C's, None where it has failed. Empty: other threads forbid it, from here on."""
+        found = None if self.runs else quiet(get, objects)
+        self.runs = self.runs or found is None
+        return found or []
+
+    def members(self, objects, name):
+        if name not in self.getters:
+            self.getters[name] = operator.attrgetter(name)
+        return self.read(self.getters[name], objects)
 
     def kind(self, t):
         """t(ensor), s(torage), v: a saved tensor, a(rray of objects), n(ode of a graph), m(odule), o(ptimizer) or ""."""
@@ -92,40 +103,29 @@ class Torch:
         base, found = self.base, []
         if kind == "t":
             if not self.runs and (base.is_leaf.__get__(obj) or base.retains_grad.__get__(obj)):
-                found.append((".grad", base.grad.__get__(obj)))
+                found += [(".grad", o) for o in self.read(base.grad.__get__, [obj])]
             found.append(("._base", base._base.__get__(obj)))
             found.append(("._backward_hooks", base._backward_hooks.__get__(obj)))
         elif kind == "v" and self.graphs and not self.runs:
-            found.append((".data", obj.data))
+            found += [(".data", o) for o in self.members([obj], "data")]
         elif kind == "a" and obj.dtype.hasobject and obj.size < 1 << 20:
             found += [(f".flat[{i}]", o) for i, o in enumerate(obj.flat)]
         return [(name, o) for name, o in found if o is not None]
 
-    def grad_fn(self, tensor):
-        try:
-            return self.base.grad_fn.__get__(tensor)
-        except RuntimeError:
-            return None
-
-    def below(self, node):
-        return [n for n, _ in node.next_functions if n is not None]
-
-    def saved(self, node):
-        """(name, object) of what a node keeps, as it lies there: no unpack hook runs."""
-        kind = type(node)
-        if name_of(kind) == "AccumulateGrad":
-            yield "variable", node.variable
-        if kind not in self.saved_names:
-            self.saved_names[kind] = [n for k in mro_of(kind) for n in dict_of(k) if n.startswith("_raw_saved_")]
-        for name in self.saved_names[kind]:
-            try:
-                value = getattr(node, name)
-            except RuntimeError:  # released by a backward pass
-                continue
-            for one in value if type(value) in (tuple, list) else (value,):
-                if type(one) is self.saved_type:
-                    yield name[11:], one.data
-                    yield f"{name[11:]} (unpack hook)", one.unpack_hook
+    def saved(self, nodes):
+        """(node, name, object) of what nodes keep, as it lies there: no unpack hook runs."""
+        by_kind = collections.defaultdict(list)
+        for node in nodes:
+            by_kind[type(node)].append(node)
+        for kind, same in by_kind.items():
+            if name_of(kind) == "AccumulateGrad":
+                yield from ((n, "variable", o) for n, o in zip(same, self.members(same, "variable")))
+            for name in [n for k in mro_of(kind) for n in dict_of(k) if n.startswith("_raw_saved_")]:
+                found = [(node, one) for node, value in zip(same, self.members(same, name))  # None: a backward pass has let it go
+                         for one in (value if type(value) in (tuple, list) else (value,)) if type(one) is self.saved_type]
+                kept = [one for _, one in found]
+                for what, member in (("", "data"), (" (unpack hook)", "unpack_hook")):
+                    yield from ((node, name[11:] + what, o) for (node, _), o in zip(found, self.members(kept, member)))
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
@@ -358,6 +358,8 @@ class Walk:
     def run(self, roots):
         at, seen, objects, wheres, kinds = len(self.objects), self.seen, self.objects, self.wheres, self.kinds
         for root in roots:
+            if self.is_over():
+                return
             self.roots.append(root)
             for _, value in root.items:
                 self.meet(value, -len(self.roots), 1)
@@ -495,32 +497,18 @@ def context_root():
     return Root("context variable '", "'", [(v.name, x) for v, x in context.items()], "context")
 
 
-def is_idle(frame):
-    """Whether a thread waits in a library, and PyTorch does not wait for it."""
-    if not is_library(frame.f_code.co_filename):
-        return False
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if "/torch/" in file and "/torch/utils/data/" not in file:
-            return False
-        frame = frame.f_back
-    return True
-
-
 def backward_runs(caller, error):
-    """Whether a backward pass runs, or may be ending: its threads write gradients and take graphs apart without the GIL. No
-    other thread of Python may be at work, since its operations change graphs in place, and what it lets go is taken apart,
-    without the GIL, too. caller: the frame that an error of a backward pass has just reached: that pass is over."""
-    mine, gone = modules["_thread"].get_ident(), 0
-    if any(ident != mine and not is_idle(frame) for ident, frame in sys._current_frames().items()):
-        return True
+    """Whether a backward pass runs: its threads write gradients and take graphs apart without the GIL. From here on `quiet`
+    notices passes that begin. caller: the frame that an error of a backward pass has just reached: that pass is over."""
+    gone = 0
     while caller is not None:
         if caller.f_code.co_name == "_engine_run_backward":
             if error is None:
                 return True
             gone = 1
         caller, error = caller.f_back, None
-    return passes() > gone
+    count = passes()  # -1: passes are not seen
+    return not 0 <= count <= gone
 
 
 # ---- graphs and what nothing reaches ----------------------------------------------------------------------------------
@@ -530,19 +518,22 @@ class Graphs:
 
     def __init__(self, api, tensors, nodes, deadline):
         self.nodes, self.held, self.next = {}, {id(node): [node] for node in nodes}, {}
-        stack, self.cut = list(nodes), False
-        for tensor in tensors:
-            node = api.grad_fn(tensor)
+        found, self.cut = list(nodes), False
+        for tensor, node in zip(tensors, api.read(api.base.grad_fn.__get__, tensors)):
             if node is not None:
                 self.held.setdefault(id(node), []).append(tensor)
-                stack.append(node)
-        while stack and not self.cut:
+                found.append(node)
+        while found and not self.cut:
             self.cut = time.monotonic() > deadline
-            node = stack.pop()
-            if id(node) not in self.nodes:
-                self.nodes[id(node)] = node
-                self.next[id(node)] = below = api.below(node)
-                stack += below
+            new = {id(node): node for node in found[-STRIDE:] if id(node) not in self.nodes}
+            del found[-STRIDE:]
+            self.nodes.update(new)
+            for node, below in zip(new.values(), api.members(list(new.values()), "next_functions")):
+                self.next[id(node)] = below = [n for n, _ in below or () if n is not None]
+                found += below
+
+    def forget(self):
+        self.nodes, self.held, self.next = {}, {}, {}
 
     def owners(self, text_of):
         """{id of a node: the texts of all that keep it}; text_of(object) tells those of an object."""
@@ -822,13 +813,15 @@ def all_roots(walk, there, error, caller):
 def read_graphs(walk, api, graphs, every):
     """{id of a tensor that a graph saves: the nodes}; walks what else nodes keep."""
     saved, inside = {}, []
-    for node in graphs.nodes.values():
-        for name, obj in api.saved(node):
-            if obj is not None and walk.kind(obj) == "t":
-                every.setdefault(id(obj), obj)
-                saved.setdefault(id(obj), []).append(node)
-            elif obj is not None:
-                inside.append(Root(name, "", [("", obj)], "graph", node))
+    for node, name, obj in api.saved(graphs.nodes.values()):
+        if obj is not None and walk.kind(obj) == "t":
+            every.setdefault(id(obj), obj)
+            saved.setdefault(id(obj), []).append(node)
+        elif obj is not None:
+            inside.append(Root(name, "", [("", obj)], "graph", node))
+    if api.runs:  # half a graph would tell half of what keeps a tensor
+        graphs.forget()
+        return {}
     walk.run(inside + [Root("", "", [("", node)], "graph", node) for node in graphs.nodes.values()])
     return saved
 
@@ -862,8 +855,9 @@ def take(api, blocks, error, deadline, most):
     near, far, last = all_roots(walk, there, error, caller)
     walk.run(near)
     walk.run(far)
+    flags |= 2 * api.runs
     every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
-    graphs = Graphs(api, () if flags else every.values(), () if flags else there["n"] + walk.of_kind["n"], deadline)
+    graphs = Graphs(api, [] if flags else list(every.values()), [] if flags else there["n"] + walk.of_kind["n"], deadline)
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many
     every.update((id(o), o) for o in walk.of_kind["t"])
@@ -872,4 +866,4 @@ def take(api, blocks, error, deadline, most):
     lost = sort_lost(walk, live, lonely, walk.skip) if lonely and not walk.cut else {}
     del live, there
     storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
-    return flags | (walk.cut or graphs.cut), len(walk.seen), *answer(api, walk, graphs, blocks, storages, lost, every)
+    return flags | 2 * api.runs | (walk.cut or graphs.cut), len(walk.seen), *answer(api, walk, graphs, blocks, storages, lost, every)

@@ -5,6 +5,7 @@
 #include "alloc/base/table.h"
 #include "preload/driver/life.h"
 #include "preload/held/kindwalk.h"
+#include "preload/held/still.h"
 #include "preload/held/tensors.h"
 #include "tracker/capture/capture.h"
 #include "tracker/where/anchor.h"
@@ -45,9 +46,14 @@ static bool kinds_may_look(void)
     return life_is_on() && *capture_path() != '\0';
 }
 
+static bool kinds_may_read_gradients(void)
+{
+    return pyhost_passes() == 0 && still_find() && !still_is_at_work();
+}
+
 static void kinds_look(void)
 {
-    kindwalk_look(pyhost_passes() == 0);
+    kindwalk_look(kinds_may_read_gradients());
 }
 
 /* A program may make a module for each call. */
@@ -143,7 +149,7 @@ static void kinds_optimizer(const struct pyhost_moment *moment)
     if (!kinds_is_due(++optimizer->times) && members == optimizer->members)
         return;
     optimizer->members = members;
-    if (!kindwalk_step(moment->args[0], pyhost_passes() == 0))
+    if (!kindwalk_step(moment->args[0], kinds_may_read_gradients()))
         kinds_look();
 }
 

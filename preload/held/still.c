@@ -20,6 +20,7 @@ enum {
     F(object *, PyObject_CallFunction, (object *, const char *, ...)) \
     F(object *, PyObject_CallObject, (object *, object *))            \
     F(object *, PyTuple_Pack, (intptr_t, ...))                        \
+    F(object *, PyTuple_GetItem, (object *, intptr_t))                \
     F(object *, PyFloat_FromDouble, (double))                         \
     F(double, PyFloat_AsDouble, (object *))                           \
     F(object *, PyCFunction_NewEx, (void *, object *, object *))      \
@@ -28,6 +29,20 @@ enum {
     F(object *, PyDict_New, (void))                                   \
     F(object *, Py_CompileString, (const char *, const char *, int))  \
     F(object *, PyEval_EvalCode, (object *, object *, object *))      \
+    F(object *, PyObject_CallFunctionObjArgs, (object *, ...))        \
+    F(void, Py_IncRef, (object *))                                    \
+    F(object *, PyObject_GetAttrString, (object *, const char *))     \
+    F(int, PySequence_Contains, (object *, object *))                 \
+    F(object *, PyUnicode_FromString, (const char *))                 \
+    F(int, PyDict_Next, (object *, intptr_t *, object **, object **)) \
+    F(unsigned long, PyLong_AsUnsignedLong, (object *))               \
+    F(unsigned long, PyThread_get_thread_ident, (void))               \
+    F(object *, PyList_New, (intptr_t))                               \
+    F(intptr_t, PyList_Size, (object *))                              \
+    F(object *, PyList_GetItem, (object *, intptr_t))                 \
+    F(int, PyList_Append, (object *, object *))                       \
+    F(int, PyErr_ExceptionMatches, (object *))                        \
+    F(void, PyErr_Clear, (void))                                      \
     F(int, PyGC_Disable, (void))                                      \
     F(int, PyGC_Enable, (void))                                       \
     F(void, PyErr_Fetch, (object **, object **, object **))           \
@@ -42,17 +57,22 @@ enum {
     result(*name) params; /* NOLINT(bugprone-macro-parentheses) */
 static struct {
     STILL_FUNCTIONS(STILL_MEMBER)
+    object *none, **exception;
 } py;
 #undef STILL_MEMBER
 
 /* PyMethodDef. */
 static object *still_passes(object *self, object *unused);
+static object *still_quiet(object *self, object *args);
 static struct {
     const char *name;
     object *(*call)(object *, object *);
     int flags;
     const char *doc;
-} still_def = {"passes", still_passes, 4 /* METH_NOARGS */, NULL};
+} still_defs[] = {
+        {"passes", still_passes, 4 /* METH_NOARGS */, NULL},
+        {"quiet", still_quiet, 1 /* METH_VARARGS */, NULL},
+};
 
 bool still_find(void)
 {
@@ -63,7 +83,9 @@ bool still_find(void)
     is_whole &= py.name != NULL;
     STILL_FUNCTIONS(STILL_FIND)
 #undef STILL_FIND
-    return is_whole;
+    py.none = pyhost_function("_Py_NoneStruct");
+    py.exception = pyhost_function("PyExc_Exception");
+    return is_whole && py.none && py.exception;
 }
 
 /* ---- the GIL --------------------------------------------------------------------------------- */
@@ -204,18 +226,110 @@ void still_end(const struct still *was)
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
+static uint64_t begun; /* passes, at the last call of `passes` */
+
 static object *still_passes(object *self, object *unused)
 {
     (void)self;
     (void)unused;
+    begun = pyhost_passes_begun();
     return py.PyLong_FromLong(pyhost_passes());
+}
+
+/* Whether code names one of these: `.grad = None` and `detach_()` free tensors and graphs without the GIL. */
+static bool still_names(object *code, const char *member)
+{
+    static const char *const words[] = {"grad", "detach_"};
+    object *names = py.PyObject_GetAttrString(code, member);
+    bool is_there = !names;
+
+    for (size_t i = 0; !is_there && i < sizeof words / sizeof *words; i++) {
+        object *word = py.PyUnicode_FromString(words[i]);
+
+        is_there = !word || py.PySequence_Contains(names, word) != 0;
+        pyhost_drop(word);
+    }
+    pyhost_drop(names);
+    return is_there;
+}
+
+bool still_is_at_work(void)
+{
+    object *current = pyhost_in_module("sys", "_current_frames");
+    object *frames = current ? py.PyObject_CallFunctionObjArgs(current, NULL) : NULL;
+    unsigned long mine = frames ? py.PyThread_get_thread_ident() : 0;
+    bool is_at_work = !frames;
+    object *thread, *frame;
+    intptr_t at = 0;
+
+    while (!is_at_work && py.PyDict_Next(frames, &at, &thread, &frame)) {
+        object *code = py.PyLong_AsUnsignedLong(thread) == mine
+                ? NULL
+                : py.PyObject_GetAttrString(frame, "f_code");
+
+        is_at_work = code && (still_names(code, "co_names") || still_names(code, "co_consts"));
+        pyhost_drop(code);
+    }
+    pyhost_drop(frames);
+    return is_at_work;
+}
+
+/* Appends get(object) for each of a list, None where it raises an error. False: no memory, or an interrupt. */
+static bool still_read_all(object *result, object *get, object *list)
+{
+    intptr_t count = py.PyList_Size(list);
+    bool is_whole = true;
+
+    for (intptr_t i = 0; is_whole && i < count; i++) {
+        object *found = py.PyObject_CallFunctionObjArgs(get, py.PyList_GetItem(list, i), NULL);
+
+        if (!found && py.PyErr_ExceptionMatches(*py.exception)) {
+            py.PyErr_Clear();
+            py.Py_IncRef(py.none);
+            found = py.none;
+        }
+        is_whole = found && py.PyList_Append(result, found) == 0;
+        pyhost_drop(found);
+    }
+    return is_whole;
+}
+
+/*
+ * quiet(get, list): [get(object), ...]; None if a backward pass has begun since `passes` was called,
+ * or another thread may be taking apart what is read. `get` is a function of C's: between the
+ * question and the end of the reading the interpreter runs no instruction, so nobody takes the GIL.
+ */
+static object *still_quiet(object *self, object *args)
+{
+    object *get = py.PyTuple_GetItem(args, 0);
+    object *list = get ? py.PyTuple_GetItem(args, 1) : NULL;
+    object *result;
+
+    (void)self;
+    if (!list)
+        return NULL;
+    if (pyhost_passes_begun() != begun || still_is_at_work()) {
+        py.PyErr_Clear();
+        py.Py_IncRef(py.none);
+        return py.none;
+    }
+    result = py.PyList_New(0);
+    if (!result || still_read_all(result, get, list))
+        return result;
+    pyhost_drop(result);
+    return NULL;
 }
 
 bool still_add(object *space)
 {
-    object *function = py.PyCFunction_NewEx(&still_def, NULL, NULL);
-    bool is_there = function && py.PyDict_SetItemString(space, "passes", function) == 0;
+    bool is_there = true;
 
-    pyhost_drop(function);
+    for (size_t i = 0; i < sizeof still_defs / sizeof *still_defs; i++) {
+        object *function = py.PyCFunction_NewEx(&still_defs[i], NULL, NULL);
+
+        is_there = is_there && function
+                && py.PyDict_SetItemString(space, still_defs[i].name, function) == 0;
+        pyhost_drop(function);
+    }
     return is_there;
 }

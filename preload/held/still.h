@@ -9,7 +9,9 @@
  * short: who got a turn would keep the GIL for a long one. One that had a turn may wait with the
  * short one again; it has another turn, until none has asked. Nobody takes the GIL after that.
  *
- * What has no GIL goes on: PyTorch's threads in a backward pass, and operations.
+ * What has no GIL goes on: PyTorch's threads in a backward pass, and operations. A thread that the
+ * machine has kept from running may ask late, and get the GIL in the middle of a walk: what must
+ * not be read while a backward pass runs is read by `quiet`.
  *
  * Threads: the one that holds the GIL. No lock of ours, no malloc of ours.
  */
@@ -38,8 +40,14 @@ void still_begin(struct still *ret_was, double seconds);
 void still_end(const struct still *was);
 
 /*
- * Adds the function `passes` to a dict: how many backward passes run (pyhost_passes). False: it
- * could not be added.
+ * Whether another thread may be taking a tensor or a graph apart without the GIL, by the function
+ * that it is in. True also if this cannot be known.
+ */
+bool still_is_at_work(void);
+
+/*
+ * Adds functions to a dict: `passes` tells how many backward passes run (pyhost_passes), `quiet` reads
+ * members of objects unless one has begun since, or still_is_at_work. False: they could not be added.
  */
 bool still_add(struct pyhost_object *space);
 

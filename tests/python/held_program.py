@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import types
 import weakref
 
 import torch
@@ -53,16 +54,29 @@ def counts():
     return f"{[sys.getrefcount(o) for o in known]} of {len(gc.get_objects())}"
 
 
+def state():
+    """What the collector and the interpreter are set to."""
+    return (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count(), gc.get_debug(), list(gc.garbage), list(gc.callbacks),
+            sys.getswitchinterval(), len(sys.modules))
+
+
 def left_as_it_was():
     kept, cycle = [make("kept")], []
     cycle.append(cycle)
     fail()  # what is made at a first failure of any kind
-    settings = gc.isenabled(), gc.get_threshold(), sys.getswitchinterval(), len(sys.modules)
+    settings = state()
     counts()  # the collector stops following some objects when it first meets them
     before = counts()
     fail()
     assert counts() == before, f"{counts()} were {before}"
-    assert settings == (gc.isenabled(), gc.get_threshold(), sys.getswitchinterval(), len(sys.modules))
+    assert settings == state(), f"{state()} was {settings}"
+    fail()
+    seen, older = [], gc.get_stats()[1:]
+    gc.callbacks.append(lambda phase, info: seen.append((phase, info["generation"], info["collected"])))
+    fail()  # the fourth is a walk
+    gc.callbacks.pop()
+    # What a walk made and dropped counts as young objects, so that the next collection of these may come at once.
+    assert gc.get_stats()[1:] == older and len(seen) <= 2, f"the collector ran: {seen}"
     local = make("local")
     gone = weakref.ref(local)
     fail()
@@ -159,6 +173,21 @@ def wait_for(over):
 def in_a_pass():
     """The engine is at work in another thread, whose frames look as those of one that waits."""
     beside(lambda over: torch.Variable._execution_engine.run_backward(lambda: wait_for(over)))
+
+
+def a_pass_begins():
+    """In the middle of a walk: another thread has had the interpreter."""
+    torch.MulBackward0.before_reading = lambda _: torch.Variable._execution_engine.run_backward(lambda: None)
+    graphs()
+
+
+def drops_gradients():
+    def work(over):
+        of = types.SimpleNamespace()
+        while not over:
+            of.grad = None
+
+    beside(work)
 
 
 def end():

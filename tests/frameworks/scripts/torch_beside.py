@@ -52,12 +52,15 @@ def train(over, steps, failures):
 
 
 def state(of):
-    return [sys.getrefcount(o) for o in of], gc.isenabled(), gc.get_threshold(), sys.getswitchinterval(), len(sys.modules)
+    return ([sys.getrefcount(o) for o in of], gc.isenabled(), gc.get_threshold(), gc.garbage, gc.get_debug(),
+            sys.getswitchinterval(), len(sys.modules))
 
 
 def main(looks):
     weight = torch.ones(256, device="cuda", requires_grad=True)
     old = [(weight * n).exp_().sum() for n in range(4)]  # graphs that nobody touches until the end
+    gc.freeze()  # a look goes through what is made from here on, and is short
+    sys.setswitchinterval(0.0005)
     over, steps, failures = [], [], []
     threads = [threading.Thread(target=train, args=(over, steps, failures)) for _ in range(3)]
     for thread in threads:
