@@ -265,6 +265,7 @@ __attribute__((destructor)) static void unloading(void)
     device_stats_moves();
     evictlog_end();
     underway_end();
+    held_exits();
     capture_state(FORMAT_STATE_CLEAN, 0);
     guard_pop();
 }

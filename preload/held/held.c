@@ -12,6 +12,7 @@
 #include "preload/held/held_text.h"
 #include "preload/held/history.h"
 #include "preload/held/pycall.h"
+#include "preload/held/scan.h"
 #include "preload/held/still.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
@@ -37,6 +38,7 @@ enum {
     WANTED_STEP = 8,
     WANTED_GROWTH = 16,
     WANTED_COLLECT = 32,
+    WANTED_SCAN = 64,
     STEPS_FIRST = 4, /* the first step after which is walked: what fills up at first is there */
 };
 
@@ -402,6 +404,36 @@ static bool held_take(bool (*may_go_on)(enum format_ask_state), int *ret_gil)
     return false;
 }
 
+/* ---- programs without PyTorch ---------------------------------------------------------------- */
+
+static atomic_bool has_torch; /* it was found, and objects are walked */
+
+static uint32_t held_scan(enum format_walk_why why, int device)
+{
+    return (wanted & WANTED_SCAN) && !has_torch && held_may_walk() ? scan_walk(why, device) : 0;
+}
+
+static void held_request_failed(int device, uint64_t count)
+{
+    if ((count & (count - 1)) == 0 && count >> HELD_FAILURES_MAX == 0)
+        (void)held_scan(FORMAT_WALK_OOM, device);
+}
+
+void held_exits(void)
+{
+    if (wanted & WANTED_END)
+        (void)held_scan(FORMAT_WALK_END, -1);
+}
+
+static enum format_ask_result held_asked_scan(
+        bool (*may_go_on)(enum format_ask_state), uint32_t *ret_walk)
+{
+    if (!may_go_on(FORMAT_ASK_WALKS))
+        return FORMAT_ASK_WITHDRAWN;
+    *ret_walk = held_scan(FORMAT_WALK_ASKED, -1);
+    return *ret_walk ? FORMAT_ASK_WALKED : FORMAT_ASK_FAILED;
+}
+
 static enum format_ask_result held_asked(
         bool (*may_go_on)(enum format_ask_state), uint32_t *ret_walk)
 {
@@ -410,6 +442,8 @@ static enum format_ask_result held_asked(
     int gil;
 
     *ret_walk = 0;
+    if ((wanted & WANTED_SCAN) && !has_torch)
+        return held_asked_scan(may_go_on, ret_walk);
     if (!atomic_compare_exchange_strong(&asking, &may, ASKING_NOW))
         return may == ASKING_OVER ? FORMAT_ASK_ENDED : FORMAT_ASK_NO_PYTHON;
     if (!held_may_walk() || !py.Py_IsInitialized()) {
@@ -430,9 +464,16 @@ bool held_start(const struct config *config)
     const struct config_value *objects = config_key(config, CONFIG_HELD, "objects");
 
     wanted = config_word(config, CONFIG_HELD)
-            & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT);
+            & (WANTED_OOM | WANTED_END | WANTED_ASK | WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT
+                    | WANTED_SCAN);
+    if (wanted == WANTED_SCAN)
+        wanted |= WANTED_OOM;
     seconds = limit ? (double)limit->number : 0;
     most = objects ? (long)objects->number : 0;
+    if (wanted & WANTED_SCAN)
+        scan_start(seconds, objects ? objects->number : 0);
+    if ((wanted & WANTED_SCAN) && (wanted & WANTED_OOM))
+        oom_on_record(held_request_failed);
     if (wanted & WANTED_ASK)
         asked_start(held_asked);
     return (wanted & (WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT)) != 0;
@@ -452,6 +493,7 @@ void held_find(void)
     if (!error || !end || !held_find_functions())
         return;
     is_found = true;
+    has_torch = true;
     if (!collect_find())
         wanted &= ~(unsigned)WANTED_COLLECT;
     if (wanted & (WANTED_OOM | WANTED_COLLECT))

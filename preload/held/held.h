@@ -35,6 +35,9 @@ void held_find(void);
  */
 void held_at(const struct pyhost_moment *moment);
 
+/* The process exits, after the program's own destructors: a program without PyTorch is scanned. */
+void held_exits(void);
+
 /* The interpreter has ended. */
 void held_forget(void);
 

@@ -25,6 +25,12 @@ enum {
 static atomic_bool told;
 static atomic_int last_device;
 static _Atomic uint64_t times; /* stored after the device */
+static void (*on_record)(int device, uint64_t count);
+
+void oom_on_record(void (*recorded)(int device, uint64_t count))
+{
+    on_record = recorded;
+}
 
 uint64_t oom_count(int *ret_device)
 {
@@ -211,12 +217,15 @@ void oom_record(const struct dispatch_request *request, int result, bool native)
             .result = result,
     };
     struct format_oom_holder top = {.bytes = 0};
+    uint64_t count;
 
     look_at_heaps(request->tag.device, &info);
     look_at_device(request->tag.device, &info);
     session_report(capture_oom(&info, &top));
     atomic_store_explicit(&last_device, request->tag.device, memory_order_relaxed);
-    atomic_fetch_add_explicit(&times, 1, memory_order_release);
+    count = atomic_fetch_add_explicit(&times, 1, memory_order_release) + 1;
     if (!atomic_exchange(&told, true))
         oom_tell(&info, &top);
+    if (on_record)
+        on_record(request->tag.device, count);
 }

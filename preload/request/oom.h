@@ -28,4 +28,10 @@ const char *oom_bytes_text(char text[static OOM_BYTES_MAX], uint64_t bytes);
 /* How often memory ran out; *ret_device: where it last did, unchanged if it never did. */
 uint64_t oom_count(int *ret_device);
 
+/*
+ * From a constructor: `recorded` runs after each record, in the thread whose request failed, inside
+ * life_enter, no lock held.
+ */
+void oom_on_record(void (*recorded)(int device, uint64_t count));
+
 #endif

@@ -10,6 +10,7 @@
 #include "tools/base/vec.h"
 #include "tools/import/import_capture.h"
 #include "tools/load/figures.h"
+#include "tools/load/heldnames.h"
 
 enum {
     LEAST_REST = 20, /* a leak is told beside its largest line if others gain this part of it */
@@ -78,6 +79,7 @@ static struct answer_holder largest_holder(
     struct answer_holder most = {0};
     struct keytable index = {0};
 
+    heldnames_fill(facts->of.load, facts->of.symbols);
     for (size_t i = 0; walk && i < capture->held_count; i++) {
         const struct read_held *row = &capture->held[i];
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/base/vec.h"
+#include "tools/load/heldnames.h"
 
 #define PAGE_HELD 300u
 
@@ -39,6 +40,7 @@ static struct page_held_row *page_held_rows(const struct page *page, size_t *ret
     struct keytable index = {0};
     size_t count = 0;
 
+    heldnames_fill(load, page->report->symbols);
     for (size_t i = 0; i < capture->held_count; i++) {
         const struct read_held *held = &capture->held[i];
         enum page_moment moment = held->walk == walks[PAGE_END] ? PAGE_END : PAGE_FAILURE;

@@ -7,6 +7,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
+#include "tools/load/heldnames.h"
 
 #define HELD_WORD           " AND "
 #define REPORT_HELD_ON_PAGE 200u
@@ -44,6 +45,7 @@ static struct held_groups report_held_groups(const struct report *report, uint32
     struct held_groups groups = {.list = vec_new(capture->held_count, sizeof(*groups.list))};
     struct keytable index = {0};
 
+    heldnames_fill(&report->load, report->symbols);
     for (size_t i = 0; i < capture->held_count; i++) {
         const struct read_held *row = &capture->held[i];
         uint32_t at;
@@ -134,6 +136,20 @@ static void report_held_print_limits(const struct format_def_walk *walk)
         puts("    This PyTorch lacks names that are needed: graphs of autograd were not read.");
     if (walk->flags & FORMAT_WALK_BLOCKS)
         puts("    There were more blocks than a walk takes.");
+    if (walk->flags & FORMAT_WALK_SCAN)
+        puts("    A word that is the address of a block holds it here; one that a call has left "
+             "over "
+             "does, too.");
+    if (walk->flags & FORMAT_WALK_THREADS)
+        puts("    Some threads ran, or have stacks of an unknown kind: these and their "
+             "thread-local "
+             "memory were not read.");
+    if (walk->flags & FORMAT_WALK_HEAP)
+        puts("    The program's malloc is not glibc's: its memory was not read.");
+    if (walk->flags & FORMAT_WALK_TLS)
+        puts("    Thread-local memory was not read: this glibc's form is not known.");
+    if (walk->flags & FORMAT_WALK_PARTS)
+        puts("    Of blocks of malloc above 16 MiB, or of very many files, only a part was read.");
 }
 
 /* Of the walk of another failure a line says so. */
@@ -147,8 +163,9 @@ static void report_held_print_walk(
     groups = report_held_groups(report, walk->def.id);
     titles = title_rows(report->symbols, TITLE_STACKS(groups.list), groups.count);
     others = walk->bytes;
-    printf("  held by, at %s (%" PRIu64 " Python objects, %.1f s):\n", report_held_when(walk),
-            walk->objects, (double)walk->spent_ns / 1e9);
+    printf("  held by, at %s (%" PRIu64 " %s, %.1f s):\n", report_held_when(walk), walk->objects,
+            walk->flags & FORMAT_WALK_SCAN ? "blocks of malloc" : "Python objects",
+            (double)walk->spent_ns / 1e9);
     if (walk->why == FORMAT_WALK_OOM && walk->failures != failures)
         printf("    (these are of failure %" PRIu64 ")\n", walk->failures);
     report_held_print_limits(walk);
@@ -202,6 +219,7 @@ static void report_held_json_row(struct json *json, const struct report *report,
 static void report_held_json_walk(
         struct json *json, const struct report *report, const struct format_def_walk *walk)
 {
+    const uint32_t graphs = FORMAT_WALK_BUSY | FORMAT_WALK_LACKS;
     struct held_groups groups;
     char **titles;
 
@@ -212,8 +230,8 @@ static void report_held_json_walk(
     json_uint(json, "live_count", walk->count);
     json_uint(json, "object_count", walk->objects);
     json_real(json, "walk_ms", (double)walk->spent_ns / 1e6);
-    json_bool(json, "complete", (walk->flags & (FORMAT_WALK_CUT | FORMAT_WALK_BLOCKS)) == 0);
-    json_bool(json, "graphs_read", (walk->flags & (FORMAT_WALK_BUSY | FORMAT_WALK_LACKS)) == 0);
+    json_bool(json, "complete", (walk->flags & ~(graphs | FORMAT_WALK_SCAN)) == 0);
+    json_bool(json, "graphs_read", (walk->flags & (graphs | FORMAT_WALK_SCAN)) == 0);
     size_t shown = json_begin_rows(json, "rows", groups.count, REPORT_HELD_ON_PAGE);
     for (size_t i = 0; i < shown; i++)
         report_held_json_row(json, report, &groups.list[i], titles[i]);

@@ -55,7 +55,7 @@ void dwarfnames_free(struct dwarfnames *names)
     free(names);
 }
 
-static const char *readable(struct dwarfnames *names, const char *name)
+const char *dwarfnames_readable(struct dwarfnames *names, const char *name)
 {
     int status = -1;
     char *plain = NULL;
@@ -68,8 +68,7 @@ static const char *readable(struct dwarfnames *names, const char *name)
     return vec_add_text(&names->texts, vec_text(name));
 }
 
-/* The name of a function or inlined call: for C++ the linkage name, which has more. */
-static const char *die_name(struct dwarfnames *names, Dwarf_Die *die)
+const char *dwarfnames_of_die(struct dwarfnames *names, Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
     const char *name = NULL;
@@ -79,7 +78,7 @@ static const char *die_name(struct dwarfnames *names, Dwarf_Die *die)
         name = dwarf_formstring(&attribute);
     if (!name)
         name = dwarf_diename(die);
-    return name ? readable(names, name) : NULL;
+    return name ? dwarfnames_readable(names, name) : NULL;
 }
 
 /* The offline address of a frame in libdwfl's own address space. */
@@ -111,8 +110,7 @@ static void call_place(
     }
 }
 
-/* The DIE with a unit's functions: of a separate file (-gsplit-dwarf) if any; lines stay here. */
-static Dwarf_Die functions_of(Dwarf_Die *unit)
+Dwarf_Die dwarfnames_unit(Dwarf_Die *unit)
 {
     uint8_t type = 0;
     Dwarf_Die split = {0};
@@ -217,6 +215,17 @@ static bool find_unit(
     return find_in_ranges(names, *ret_address, ret_unit);
 }
 
+int dwarfnames_scopes(
+        struct dwarfnames *names, uint64_t address, Dwarf_Die **ret_scopes, Dwarf_Addr *ret_address)
+{
+    Dwarf_Die unit;
+
+    if (!find_unit(names, address, &unit, ret_address))
+        return 0;
+    unit = dwarfnames_unit(&unit);
+    return find_scopes(&unit, *ret_address, ret_scopes);
+}
+
 /* Lines from DWARF; false if it has no function there. *line may have a place even so. */
 static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwarfnames_line *line,
         struct lines *lines)
@@ -238,14 +247,14 @@ static bool name_by_dwarf(struct dwarfnames *names, uint64_t offset, struct dwar
             line->line = (unsigned)number;
     }
     at = *line;
-    unit = functions_of(&unit);
+    unit = dwarfnames_unit(&unit);
     int count = find_scopes(&unit, address, &scopes);
     bool named = false;
     for (int i = 0; i < count; i++) {
         int tag = dwarf_tag(&scopes[i]);
         if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine)
             continue;
-        const char *name = die_name(names, &scopes[i]);
+        const char *name = dwarfnames_of_die(names, &scopes[i]);
         at.function = name ? name : "(no name)";
         VEC_PUSH(lines->line, lines->count, lines->room) = at;
         named = true;
@@ -266,7 +275,7 @@ static void name_by_symbol(
     if (!name)
         return;
     line.function = vec_add_text(
-            &names->texts, vec_format("%s+0x%" PRIx64, readable(names, name), distance));
+            &names->texts, vec_format("%s+0x%" PRIx64, dwarfnames_readable(names, name), distance));
     VEC_PUSH(lines->line, lines->count, lines->room) = line;
 }
 

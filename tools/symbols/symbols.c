@@ -7,14 +7,17 @@
 
 #include "tools/base/filename.h"
 #include "tools/base/vec.h"
+#include "tools/symbols/datanames.h"
 #include "tools/symbols/pymerge.h"
 #include "tools/symbols/symcache.h"
 #include "tools/symbols/symfile.h"
+#include "tracker/format/format.h"
 
 /* A captured module and the source of its names. */
 struct module_names {
     struct symfile file;
     struct dwarfnames *names; /* NULL: no file has them */
+    struct datanames *data;   /* NULL: not asked for yet */
     bool is_opened, is_looked_up;
     bool is_cached; /* the capture contains names for it */
     uint32_t cached;
@@ -103,6 +106,7 @@ void symbols_free(struct symbols *symbols)
     if (symbols->slot)
         symbols->slot_done(symbols->slot);
     for (size_t i = 0; i < symbols->module_count; i++) {
+        datanames_free(symbols->modules[i].at->data);
         dwarfnames_free(symbols->modules[i].at->names);
         symfile_close(&symbols->modules[i].at->file);
         free(symbols->modules[i].at);
@@ -176,6 +180,24 @@ static struct dwarfnames *open_module(struct symbols *symbols, uint32_t number)
     return module->names;
 }
 
+/* The variable that a frame of a scan stands for, else its function; `names`: of its module. */
+static size_t symbols_variable(struct symbols *symbols, const struct trace_frame *frame,
+        struct dwarfnames *names, struct dwarfnames_line **ret_lines)
+{
+    struct module_names *module = module_at(symbols, frame->module);
+    struct dwarfnames_line line;
+
+    if (!module->data)
+        module->data = datanames_new(module->file.module, names);
+    if (!datanames_at(module->data, frame->offset, &line))
+        return (frame->offset & FORMAT_FRAME_KIND) == FORMAT_FRAME_STACK ? dwarfnames_at(names,
+                       frame->offset & ((UINT64_C(1) << FORMAT_FRAME_WORD_SHIFT) - 1), ret_lines)
+                                                                         : 0;
+    *ret_lines = vec_new(1, sizeof(line));
+    **ret_lines = line;
+    return 1;
+}
+
 size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
         struct dwarfnames_line **ret_lines)
 {
@@ -197,6 +219,8 @@ size_t symbols_names(struct symbols *symbols, const struct trace_frame *frame,
         return count;
     }
     names = open_module(symbols, frame->module);
+    if (names && frame->offset & FORMAT_FRAME_KIND)
+        return symbols_variable(symbols, frame, names, ret_lines);
     return names ? dwarfnames_at(names, frame->offset, ret_lines) : 0;
 }
 

@@ -60,7 +60,7 @@ int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count,
             || atomic_fetch_add_explicit(&all_records, 1, memory_order_relaxed)
                     >= FORMAT_HELD_ALL_MAX)
         return 0;
-    capstate_degraded(capdefs_sync(0, def.stack));
+    capstate_degraded(capdefs_sync(0, def.stack > sum->addr ? def.stack : (uint32_t)sum->addr));
     capstate_degraded(capdefs_sync_python(def.pystack));
     capstate_degraded(capdefs_put(&def.def, sizeof def, text, length));
     return capstate_trouble();

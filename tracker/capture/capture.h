@@ -225,7 +225,7 @@ uint64_t capture_live_bytes(int device, uint64_t *ret_peak);
  * Its records come next (FORMAT_HELD_MAX, further ones are not written), then capture_walk. */
 uint32_t capture_walk_begin(void);
 int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
-        size_t length); /* sum->addr is ignored */
+        size_t length); /* sum->addr: the largest stack number in the text, 0 = none */
 int capture_walk(
         uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */
 

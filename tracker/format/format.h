@@ -469,7 +469,8 @@ struct format_def_short {
     uint32_t spare;
 };
 
-/* Why the objects of a Python program were walked, to find what refers to its live blocks. */
+/* Why the objects of a Python program were walked, or the memory of another one was scanned, to find
+ * what refers to its live blocks. */
 enum format_walk_why {
     FORMAT_WALK_NONE,
     FORMAT_WALK_OOM,
@@ -488,6 +489,22 @@ enum format_walk_why {
 #define FORMAT_WALK_BUSY   0x02u /* graphs were not read: a backward pass could run */
 #define FORMAT_WALK_LACKS  0x04u /* graphs were not read: the framework lacks names for it */
 #define FORMAT_WALK_BLOCKS 0x08u /* there were more blocks than it was given */
+/* A scan of memory for addresses, not a walk; its objects are blocks of malloc. */
+#define FORMAT_WALK_SCAN    0x10u
+#define FORMAT_WALK_THREADS 0x20u /* the stacks of some threads were not read: they ran */
+#define FORMAT_WALK_HEAP    0x40u /* the heap was not read: the malloc is not glibc's */
+#define FORMAT_WALK_TLS     0x80u /* thread-local memory was not read: this glibc's is not known */
+#define FORMAT_WALK_PARTS \
+    0x100u /* of large blocks of malloc, or many files, only a part was read */
+
+/* Bits in the offset of a frame of a scan: a variable; one in thread-local memory; a word of the stack,
+ * which lies so many words before the end of the frame. */
+#define FORMAT_FRAME_DATA       (UINT64_C(1) << 62)
+#define FORMAT_FRAME_TLS        (UINT64_C(2) << 62)
+#define FORMAT_FRAME_STACK      (UINT64_C(3) << 62)
+#define FORMAT_FRAME_KIND       (UINT64_C(3) << 62)
+#define FORMAT_FRAME_WORD_SHIFT 48
+#define FORMAT_FRAME_WORDS_MAX  0x3fffu
 
 struct format_def_walk {
     struct format_def def;
@@ -527,7 +544,7 @@ struct format_record {
 };
 
 /* Live blocks of one call site with the same holders. Text: a line with the kind of data, then a
- * line for each holder. */
+ * line for each holder; of a scan "#12" in it stands for the name of the frame of stack 12. */
 struct format_def_held {
     struct format_def def;
     uint64_t bytes, count;

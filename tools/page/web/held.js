@@ -7,7 +7,14 @@ function heldWalks(data) {
     return walks.filter(([walk]) => walk && walk.rows.length > 0).map(([walk, moment]) => ({...walk, moment}));
 }
 
+/* Of a program without Python: its memory was searched for addresses. */
+function isScan(walk) {
+    return walk.rows.some(row => row.kind === "memory");
+}
+
 function heldDoubts(walk) {
+    if (isScan(walk))
+        return walk.complete ? [] : ["Not all memory was read: other variables may hold the same."];
     return [walk.complete ? null : "The walk came to its bound: other objects may hold the same.", walk.graphs_read ? null : "Graphs of autograd were not read."].filter(Boolean);
 }
 
@@ -21,7 +28,7 @@ function drawHeld(data) {
     for (const walk of walks) {
         const known = walk.rows.reduce((sum, row) => sum + row.bytes, 0);
         const what = data.segments ? " that the segments took " : " that were live ";
-        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + what + walk.moment + ", " + bytes(known) + " are listed" + (data.segments ? "; what no tensor has is free in them" : "") + ", after a walk through " + counted(walk.object_count, "Python object")
+        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + what + walk.moment + ", " + bytes(known) + " are listed" + (data.segments ? "; what no tensor has is free in them" : "") + ", after a walk through " + counted(walk.object_count, isScan(walk) ? "malloc block" : "Python object")
             + " in " + time(1e6 * walk.walk_ms) + "."), ...heldDoubts(walk).map(text => element("p", {class: "note"}, text)));
         partNote(parent, walk.rows, walk.rows_left_out, "holder", "with most bytes");
         new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, ...withStacks(data), columns: [
