@@ -206,6 +206,26 @@ def a_bound_is_told():
     check("came to its bound" in tool("report", "run.kcap", "--view", "oom"), "the report does not say so")
 
 
+def what_is_not_read_is_told():
+    build("scan_program")
+    planted, _ = failed("scan_program", "spin")
+    walk = at_failure()
+    check(not walk["complete"], "a thread ran, and the scan is called complete")
+    same("of a thread that runs", holders(walk).get(planted["spins"]), NONE)
+    check("Some threads ran" in tool("report", "run.kcap", "--view", "oom"), "the report does not say that a thread ran")
+    _, said = failed("scan_program", "refuse", rc=None)
+    if "plant" in said:  # else the system refuses the filter
+        check("held" not in tool_json("report", "run.kcap")["ooms"][-1], "a scan that cannot read")
+        check("memory was not scanned: the system refuses process_vm_readv" in tool("report", "run.kcap", "--all"), "no note")
+    build("scan_program", "-O0", "-DOWN_MALLOC")
+    planted, _ = failed("scan_program", "oom")
+    walk = at_failure()
+    check(not walk["complete"], "another malloc, and the scan is called complete")
+    same("behind another malloc", holders(walk).get(planted["list"], NONE), NONE)
+    check(re.fullmatch(PLANTS["global"], holders(walk).get(planted["global"], "no row")), f"the variables: {walk['rows']}")
+    check("malloc is not glibc's" in tool("report", "run.kcap", "--view", "oom"), "the report does not say whose malloc it is")
+
+
 def nothing_faults_beside_threads_that_go_on():
     """Two hundred answers and some failures, beside threads that allocate, begin, end, load and unload: each names the one holder."""
     build("scan_program", "-O1")
@@ -225,4 +245,4 @@ def nothing_faults_beside_threads_that_go_on():
 if __name__ == "__main__":
     main(each_plant_of_c_is_named, each_plant_of_cpp_is_named, no_name_is_wrong_in_optimised_programs, names_come_from_a_bundle,
          without_symbols_a_word_has_its_file, what_is_left_at_the_end_is_named, kedge_held_asks_a_program_without_python,
-         nothing_is_scanned_where_nobody_wants_it, a_bound_is_told, nothing_faults_beside_threads_that_go_on)
+         nothing_is_scanned_where_nobody_wants_it, a_bound_is_told, what_is_not_read_is_told, nothing_faults_beside_threads_that_go_on)

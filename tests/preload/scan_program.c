@@ -4,11 +4,14 @@
  *
  *     scan_program oom | end | ask          prints "plant NAME BYTES" for each; then asks for too much, ends, or waits for a line
  *     scan_program many                     many blocks of malloc, and a request that fails
+ *     scan_program spin | refuse            a thread runs that has the address; the system refuses process_vm_readv
  *     scan_program beside                   threads that allocate, begin, end, load, unload and fail, until a line comes
  */
 #include "tests/sim/base/program_abi.h"
 
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KB ((size_t)1 << 10)
@@ -237,6 +242,56 @@ static int many(void)
     return 0;
 }
 
+/* ---- what cannot be read --------------------------------------------------------------------- */
+
+#ifdef OWN_MALLOC
+/* Not glibc's, for who asks whose it is. */
+extern void *__libc_malloc(size_t size); // NOLINT(bugprone-reserved-identifier)
+__attribute__((visibility("default"))) void *malloc(size_t size)
+{
+    return __libc_malloc(size);
+}
+#endif
+
+static void *spin(void *ptr)
+{
+    void *volatile local = ptr;
+
+    while (!atomic_load(&is_over))
+        ;
+    return local;
+}
+
+static int beside_one_that_runs(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, spin, take("spins")) != 0)
+        return 8;
+    usleep(50000);
+    wipe();
+    fail();
+    atomic_store(&is_over, true);
+    return pthread_join(thread, NULL);
+}
+
+static int refused(void)
+{
+    struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {4, filter};
+
+    weights = take("global");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        return 77;
+    fail();
+    return 0;
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static int plants(const char *how)
@@ -272,5 +327,9 @@ int main(int argc, char **argv)
         return 2;
     if (strcmp(argv[1], "beside") == 0)
         return beside();
+    if (strcmp(argv[1], "spin") == 0)
+        return beside_one_that_runs();
+    if (strcmp(argv[1], "refuse") == 0)
+        return refused();
     return strcmp(argv[1], "many") == 0 ? many() : plants(argv[1]);
 }
