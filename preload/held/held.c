@@ -341,18 +341,24 @@ static bool held_is_left(uint64_t count, uint64_t bytes)
     return count >= ROUNDLESS_BLOCKS && bytes >= peak - peak / ROUNDLESS_PART;
 }
 
-static void held_end(void)
+/* Whether a walk at the end is wanted, and there is something to tell. */
+static bool held_ends(void)
 {
     uint64_t bytes = 0;
     uint32_t count;
 
-    held_end_asking();
     if (!(wanted & (WANTED_END | WANTED_GROWTH)) || !held_may_walk())
-        return;
+        return false;
     guard_push();
     count = capture_live(-1, NULL, 0, &bytes);
     guard_pop();
-    if (bytes >= HELD_BYTES_LEAST && ((wanted & WANTED_END) || held_is_left(count, bytes)))
+    return bytes >= HELD_BYTES_LEAST && ((wanted & WANTED_END) || held_is_left(count, bytes));
+}
+
+static void held_end(void)
+{
+    held_end_asking();
+    if (held_ends())
         (void)held_walk(FORMAT_WALK_END, NULL, -1, false);
 }
 
@@ -421,7 +427,7 @@ static void held_request_failed(int device, uint64_t count)
 
 void held_exits(void)
 {
-    if (wanted & WANTED_END)
+    if ((wanted & WANTED_SCAN) && held_ends())
         (void)held_scan(FORMAT_WALK_END, -1);
 }
 
