@@ -21,9 +21,13 @@ CHUNK = 64           # objects whose referents are asked for at once
 STRIDE = 4096        # children of a chunk between two looks at the bounds
 PATHS = 400          # storages of which paths are looked for, the largest first
 HOLDERS = 6          # of a row
+PLACES = 2           # of them those that have a module or an optimizer
 ROWS = 200
 TEXT = 200           # characters of a path
 LEVELS = 60          # of a path
+FIELDS = 4           # of a key that is a tuple
+KEYS = 3             # keys of a container that are told one by one
+REPEATS = 3          # times that a part of a path stands there
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
 SUSPENDS = 0x2a0     # its flags if it is a generator, a coroutine, or both
 
@@ -32,6 +36,7 @@ dict_of = type.__dict__["__dict__"].__get__
 name_of = type.__dict__["__qualname__"].__get__
 partial = getattr(modules.get("functools"), "partial", None)
 SUSPENDED = {types.GeneratorType: "gi_frame", types.CoroutineType: "cr_frame", types.AsyncGeneratorType: "ag_frame"}
+PLAIN = (str, int, bool, float, bytes, type(None))
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")  # as oom.c knows them
 
@@ -47,12 +52,14 @@ class Torch:
         self.base = torch._C.TensorBase
         self.storages = torch.UntypedStorage
         self.module, self.optimizer = torch.nn.Module, torch.optim.Optimizer
+        self.tables = [getattr(torch.nn, name, None) for name in ("ModuleDict", "ParameterDict")]
         self.saved_type = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
         self.graphs = hasattr(self.saved_type, "data") and hasattr(self.saved_type, "unpack_hook")
         self.arrays = getattr(modules.get("numpy"), "ndarray", None)
         self.uses = getattr(self.base, "_use_count", None)
         self.storage_uses = getattr(torch._C, "_storage_Use_Count", None)
-        self.off = torch._C.DisableTorchFunctionSubclass
+        self.off = torch._C.DisableTorchFunction  # and no mode, as that of torch.set_default_device
+        self.saved_names = {}
         self.runs = False
         self.getters = {}
 
@@ -173,16 +180,34 @@ def space_of(obj):
     return dict_of(obj) if type in mro else None
 
 
+def key_word(key, inside=False):
+    t, mro = type(key), mro_of(type(key))
+    if t in PLAIN:
+        text = repr(key)
+    elif tuple in mro and not inside and 0 < tuple.__len__(key) <= FIELDS:
+        text = ", ".join(key_word(k, True) for k in tuple.__iter__(key))
+    else:
+        text = name_of(key) if type in mro else f"<{name_of(t)}>"
+    return text if len(text) < 60 else text[:56] + "...'"
+
+
 def key_text(key):
-    plain = type(key) in (str, int, bool, float, bytes, type(None))
-    text = repr(key) if plain else f"<{name_of(type(key))}>"
-    text = text if len(text) < 60 else text[:56] + "...'"
-    return f"[{text}]"
+    return f"[{key_word(key)}]"
 
 
 def place(frame, line=None):
     code = frame.f_code
     return f"{getattr(code, 'co_qualname', code.co_name)} {os.path.basename(code.co_filename)}:{line or frame.f_lineno}"
+
+
+class Local:
+    """A local of a frame that an object refers to: a path begins anew there."""
+    __slots__ = ("head", "after")
+
+    def __init__(self, name_and_frame):
+        name, frame = name_and_frame
+        word = "suspended " if frame.f_code.co_flags & SUSPENDS else ""
+        self.head, self.after = f"local {name!r}", f" of {word}{place(frame)}"
 
 
 def cell_value(cell):
@@ -215,14 +240,13 @@ def names(obj, api, kind):
     elif t is types.MethodType:
         yield from ((".__self__", obj.__self__), (".__func__", obj.__func__))
     elif t is types.FrameType:
-        word = "suspended " if obj.f_code.co_flags & SUSPENDS else ""
-        yield from ((f"<local {n!r} of {word}{place(obj)}>", v) for n, v in frame_locals(obj).items())
+        yield from (((Local, (n, obj)), v) for n, v in frame_locals(obj).items())
     elif t is types.TracebackType:
         yield from (("", obj.tb_frame), ("", obj.tb_next))
     elif t in SUSPENDED and getattr(obj, SUSPENDED[t]) is not None:
         frame = getattr(obj, SUSPENDED[t])
         yield "", frame  # up to CPython 3.10 gc shows it
-        yield from ((f"<local {n!r} of suspended {place(frame)}>", v) for n, v in frame_locals(frame).items())
+        yield from (((Local, (n, frame)), v) for n, v in frame_locals(frame).items())
     elif BaseException in mro:
         for name in ("__traceback__", "__context__", "__cause__", "args"):
             yield f".{name}", dict_of(BaseException)[name].__get__(obj)
@@ -262,36 +286,102 @@ def importable(obj):
 
 
 INSIDE = ("_modules", "_parameters", "_buffers")  # of a module: its children are its attributes
+OWNERS = ("m", "o")
+FRAMES = (types.FrameType, types.TracebackType)
 
 
-def join(root, chain, walk):
-    """The text of a path: chain[-1] is what `root` names, chain[0] the end."""
-    out, dotted = root, False
+class Path:
+    """The text of a way to an object: what has a name (head), the way from there (tail), and where the name is (after)."""
+    __slots__ = ("head", "tail", "after", "root", "is_local", "is_owned", "variable")
+
+    def __init__(self, head, tail, after, root, is_local=False, is_owned=False, variable=None):
+        self.head, self.tail, self.after, self.root = head, tail, after, root
+        self.is_local = is_local  # the object itself is a local of a running function
+        self.is_owned = is_owned  # the way goes through a module or an optimizer
+        self.variable = variable  # (name, id of a function's code): it is shared with the function that has made this one
+
+    def text(self):
+        text = self.head + self.tail + self.after
+        return text if len(text) <= TEXT else text[:TEXT // 2 - 2] + "..." + text[-TEXT // 2:]
+
+    def kind(self):
+        return self.root.kind if self.root else None
+
+    def without(self, ends):
+        """The same without the first of these endings that it has."""
+        end = next((e for e in ends if self.tail.endswith(e)), "")
+        return Path(self.head, self.tail.removesuffix(end), self.after, self.root)
+
+
+def shorter(parts, repeated):
+    """".next.next.next.next" as ".next...": of a part that follows itself REPEATS times or more, one, and a note of it."""
+    out, n = [], 0
+    while n < len(parts):
+        for length in (1, 2, 3):
+            unit, times = parts[n:n + length], 1
+            while parts[n + times * length:n + (times + 1) * length] == unit:
+                times += 1
+            if times >= REPEATS and any(p[0] == "." for p in unit):
+                out.append("".join(unit) + "...")
+                repeated.add("".join(unit))
+                n += times * length
+                break
+        else:
+            out.append(parts[n].removeprefix(".") if out and out[-1].endswith("...") else parts[n])
+            n += 1
+    return "".join(out)
+
+
+def longer(text, unit, times):
+    """The text that stands for one in which the unit follows itself a few times, less than REPEATS."""
+    before, _, rest = text.partition(f"{unit}...")
+    return f"{before}{unit * times}{'.' * (rest[:1].isalnum() or rest[:1] == '_')}{rest}"
+
+
+def child_text(name):
+    return f"[{name}]" if name.isdigit() else f".{name}"
+
+
+def join(head, after, chain, walk, root=None):
+    """The Path whose chain[-1] is named by head and after, and whose end is chain[0]."""
+    parts, dotted = [], False
     for n in range(len(chain) - 1, 0, -1):
         up, here = chain[n], chain[n - 1]
         if n > 1 and type(up) is types.FunctionType and here is up.__closure__:
             variable = [v for v, c in zip(up.__code__.co_freevars, here) if c is chain[n - 2]]
-            out += f".closure[{variable[0]!r}]" if variable else ".closure"
+            parts.append(f".closure[{variable[0]!r}]" if variable else ".closure")
             continue
-        if type(here) is types.CellType and type(up) is tuple and out.endswith("]") and ".closure[" in out:
+        if type(here) is types.CellType and type(up) is tuple and parts and parts[-1].startswith(".closure["):
             continue
         part = walk.name(up, here)
+        if type(part) is Local:
+            is_error = bool(parts) and parts[-1] == ".__traceback__"
+            outer = head + shorter(parts[:-1] if is_error else parts, walk.repeated)
+            outer = f" in {'the traceback of ' * is_error}{outer}" if is_error or head[0] != "<" else ""  # "<enumerate>" is no name
+            head, after, parts, dotted = part.head, part.after + outer + after, [], False
+            continue
         if dotted and part.startswith("['"):
-            part = "." + part[2:-2]
+            part = child_text(part[2:-2])
         dotted = part == ".__dict__" or part[1:] in INSIDE
-        out += "" if dotted else part
-    return out if len(out) <= TEXT else out[:TEXT // 2 - 2] + "..." + out[-TEXT // 2:]
+        if part and not dotted:
+            parts.append(part)
+    is_local = root is not None and root.kind == "local" and len(chain) == 1
+    variable = None
+    if len(chain) > 3 and type(chain[1]) is types.CellType and type(chain[3]) is types.FunctionType:
+        code = chain[3].__code__
+        variable = next(((v, id(code)) for v, c in zip(code.co_freevars, chain[2]) if c is chain[1]), None)
+    return Path(head, shorter(parts, walk.repeated), after, root, is_local, any(walk.kind(o) in OWNERS for o in chain[1:]), variable)
 
 
 # ---- the walk ---------------------------------------------------------------------------------------------------------
 
 class Root:
-    """Objects that a person can name: before + name + after. kind: global, context, local, left (a local of a
-    function that an error has left), library (a local of a library's function), graph."""
-    __slots__ = ("before", "after", "items", "kind", "node")
+    """Objects that a person can name: before + name, and where that is (after). kind: global, context, local, library (a
+    local of a library's function), handled (an error), graph."""
+    __slots__ = ("before", "after", "items", "kind", "node", "code", "number")
 
-    def __init__(self, before, after, items, kind, node=None):
-        self.before, self.after, self.items, self.kind, self.node = before, after, items, kind, node
+    def __init__(self, before, after, items, kind, node=None, code=None):
+        self.before, self.after, self.items, self.kind, self.node, self.code = before, after, items, kind, node, code
 
 
 class Kinds(dict):
@@ -317,13 +407,14 @@ class Walk:
         self.chunks = []    # (first, end) in objects
         self.roots = []
         self.skip = set()   # ids that no path goes through
-        self.wheres = {}    # id of a tensor or storage ─► every chunk and root that refers to it
+        self.wheres = {}    # id of a tensor, storage, module or optimizer ─► every chunk and root that refers to it
         self.edges = {}     # the same ─► references from Python that were found
         self.native = set() # of them those that C++ refers to
         self.kinds = Kinds(api)
         self.of_kind = collections.defaultdict(list)  # objects of each kind that has a letter
         self.index = {}     # chunk ─► {id of a child: [its parents]}, made when a path goes through
         self.cut = False
+        self.repeated = set() # parts of paths that stand there once for many
 
     def kind(self, obj):
         return self.kinds[type(obj)]
@@ -338,7 +429,7 @@ class Walk:
             self.objects.append(obj)
             if kind:
                 self.of_kind[kind].append(obj)
-            if kind in ("t", "s"):
+            if kind and kind in "tsmo":
                 self.wheres[i], self.edges[i] = [], 0
         if i in self.wheres:
             self.wheres[i].append(where)
@@ -360,6 +451,7 @@ class Walk:
         for root in roots:
             if self.is_over():
                 return
+            root.number = len(self.roots)
             self.roots.append(root)
             for _, value in root.items:
                 self.meet(value, -len(self.roots), 1)
@@ -387,10 +479,12 @@ class Walk:
         for name, child in names(up, self.api, self.kind(up)):
             if child is here or type(here) is types.CellType and child is not None and child is cell_value(here):
                 return name if type(name) is str else name[0](name[1])
-        if type(up) in (types.FrameType, types.TracebackType):
+        if type(up) in FRAMES:
             return ""
         if type in mro_of(type(up)) and type(here) is dict:
             return ".__dict__"
+        if self.kind(up) == "t" and self.kind(here) == "n":
+            return ".grad_fn"
         kind = name_of(type(up))
         return ".cache" if kind == "_lru_cache_wrapper" else f".<in {kind}>"
 
@@ -402,32 +496,40 @@ class Walk:
             index = self.index[where] = {}
             for up in self.objects[slice(*self.chunks[where])]:
                 children = self.referents((up,)) + [o for _, o in self.extra(up)]
+                children += values_of(instance_dict(up))  # which a look at it may have made since
                 for i in {id(o) for o in children}:
                     if i in self.seen:
                         index.setdefault(i, []).append(up)
         return self.index[where].get(id(obj), [])
 
     def path(self, obj, up=None):
-        """(text, root) from a root down to obj, through `up` if it is given."""
+        """The Path from a root down to obj, through `up` if it is given; None: it goes through obj itself."""
         chain = [obj]
         for _ in range(LEVELS):
             here = chain[-1]
             if up is None:
                 up = next(iter(self.parents(here, self.seen[id(here)]) if id(here) in self.seen else ()), None)
             if up is None:
-                return join("?", chain, self), None
+                return join("?", "", chain, self)
             if type(up) is Root:
                 name = next((n for n, v in up.items if v is here), "?")
-                return join(f"{up.before}{name}{up.after}", chain, self), up
+                quote = "'" * up.before.endswith("'")
+                return join(f"{up.before}{name}{quote}", up.after, chain, self, up)
+            if up is obj:
+                return None
             chain.append(up)
             text, up = importable(up), None
             if text:
-                return join(text, chain, self), None
-        return join("...", chain, self), None
+                return join(text, "", chain, self)
+        return join("...", "", chain, self)
 
     def holders(self, obj):
-        """A path through each object that refers to obj."""
-        return [self.path(obj, up) for where in dict.fromkeys(self.wheres[id(obj)]) for up in self.parents(obj, where)]
+        """A Path through each object that refers to obj."""
+        ups = [up for where in dict.fromkeys(self.wheres[id(obj)]) for up in self.parents(obj, where)]
+        paths = [path for path in (self.path(obj, up) for up in ups) if path]
+        shared = {(v, id(made)) for p in paths if p.is_local for v in p.root.code.co_cellvars if p.head == f"local {v!r}"
+                  for made in p.root.code.co_consts}
+        return [p for p in paths if p.variable not in shared]
 
 
 # ---- roots ------------------------------------------------------------------------------------------------------------
@@ -437,24 +539,24 @@ def is_library(file):
 
 
 def of_frame(frame, line, after):
-    kind = "library" if is_library(frame.f_code.co_filename) else "left" if line else "local"
-    items = list(frame_locals(frame).items())
-    return Root("local '", f"' of {place(frame, line)}{after}", items, kind)
+    kind = "library" if is_library(frame.f_code.co_filename) else "local"
+    return Root("local '", f" of {place(frame, line)}{after}", list(frame_locals(frame).items()), kind, code=frame.f_code)
 
 
 def frame_roots():
-    """The functions that run now, innermost first, and all of their frames."""
+    """The functions that run now, of each thread the outermost first, and all of their frames."""
     threads = getattr(modules.get("threading"), "_active", {})
     roots, frames = [], []
     for ident, frame in sys._current_frames().items():
         name = (instance_dict(threads[ident]) or {}).get("_name", ident) if ident in threads else ident
-        after = "" if name == "MainThread" else f", thread {name}"
+        after, own = "" if name == "MainThread" else f", thread {name}", []
         while frame is not None:
             if frame.f_globals is not globals():  # a frame of ours in our own list would keep it all
                 frames.append(frame)
                 if frame.f_code.co_flags & OPTIMIZED:
-                    roots.append(of_frame(frame, None, after))
+                    own.append(of_frame(frame, None, after))
             frame = frame.f_back
+        roots += own[::-1]
     return roots, frames
 
 
@@ -467,25 +569,26 @@ def pending_traceback(tracebacks, errors, frame):
     return None
 
 
-def traceback_roots(error, step):
-    """The frames that an exception has left, innermost first, and the objects that stand for them."""
+def traceback_roots(step):
+    """The frames that an exception has left, and the objects that stand for them. They ran when it came."""
     roots, gone = [], []
     while step is not None:
         frame = step.tb_frame
         gone += [step, frame]
         if frame.f_code.co_flags & OPTIMIZED:
-            roots.append(of_frame(frame, step.tb_lineno, f" (left by {name_of(type(error))})"))
+            roots.append(of_frame(frame, step.tb_lineno, ""))
         step = step.tb_next
-    return roots[::-1], gone
+    return roots, gone
 
 
 def module_roots():
-    own, libraries, spaces = [], [], []
+    own, libraries, spaces, seen = [], [], [], set()
     for name, module in list(modules.items()):
         space = space_of(module)
-        if type(space) is not dict or any(space is s for s in spaces):
+        if type(space) is not dict or id(space) in seen:
             continue
         spaces.append(space)
+        seen.add(id(space))
         mine = name == "__main__" or not is_library(space.get("__file__"))
         root = Root("" if name == "__main__" else f"{name}.", "", list(space.items()), "global")
         (own if mine else libraries).append(root)
@@ -494,7 +597,13 @@ def module_roots():
 
 def context_root():
     context = modules["contextvars"].copy_context() if "contextvars" in modules else {}
-    return Root("context variable '", "'", [(v.name, x) for v, x in context.items()], "context")
+    return Root("context variable '", "", [(v.name, x) for v, x in context.items()], "context")
+
+
+def handled_root():
+    """The errors that are being handled: they keep the frames that they left."""
+    errors = [e[1] if type(e) is tuple else e for e in sys._current_exceptions().values()]  # of CPython 3.10 and 3.11: a tuple
+    return Root("the ", " that is handled", [(name_of(type(e)), e) for e in errors if e is not None], "handled")
 
 
 def backward_runs(caller, error):
@@ -556,13 +665,25 @@ class Graphs:
         return owners
 
 
-def sort_lost(walk, live, lonely, skip):
-    """{id: (text, kind)} of tensors that no root reaches. "outside": the end of the chain has references that no object
-    shows; "cycle": there is none, so the collector would free it; "nothing": no object refers to the tensor."""
-    rest = [o for o in live if id(o) not in walk.seen and id(o) not in skip]
+def cycle_types(start, parents, rest):
+    """The names of the types of a cycle above rest[start], which there is."""
+    way = [start]
+    while way[-1] not in way[:-1]:
+        ups = parents[way[-1]]
+        way.append(next((up for up in ups if up in way), ups[0]))
+    way = way[way.index(way[-1]) + 1:]
+    spaces = {id(instance_dict(rest[n])) for n in way}
+    return sorted({name_of(type(rest[n])) for n in way if id(rest[n]) not in spaces})[:KEYS]
+
+
+def sort_lost(walk, live, lonely, counted):
+    """{id: (Path, kind)} of tensors that no root reaches. "outside": the end of the chain has references that no object
+    shows; "cycle": there is none, so the collector would free it; "nothing": no object refers to the tensor. counted: ids of
+    those that a list of each kind refers to, beside `live`."""
+    rest = [o for o in live if id(o) not in walk.seen and id(o) not in walk.skip]
     probe = [[]]
     base = sys.getrefcount(probe[0]) - 1                      # what a call of getrefcount adds
-    counts = [sys.getrefcount(rest[n]) - base - 2 for n in range(len(rest))]  # `live` and `rest` refer to it, too
+    counts = [sys.getrefcount(rest[n]) - base - 2 - (id(rest[n]) in counted) for n in range(len(rest))]  # `live` and `rest`
     at = {id(o): n for n, o in enumerate(rest)}
     parents = {}
     for n, up in enumerate(rest):
@@ -573,7 +694,7 @@ def sort_lost(walk, live, lonely, skip):
     for tensor in lonely:
         start = at.get(id(tensor))
         if start is None or start not in parents:
-            out[id(tensor)] = ("", "nothing")
+            out[id(tensor)] = (None, "nothing")
             continue
         via, queue, end = {start: None}, collections.deque([start]), None
         while queue and end is None:
@@ -585,12 +706,18 @@ def sort_lost(walk, live, lonely, skip):
                     via[up] = n
                     queue.append(up)
         n, chain = parents[start][0] if end is None else end, []
+        for up in parents.get(n, ()) if end is None else ():  # an object is a better name than its dict
+            if up in via and instance_dict(rest[up]) is rest[n]:
+                n = up
+                break
         while n is not None:
             chain.append(rest[n])
             n = via[n]
         top = chain[0]
         root = f"function {top.__qualname__}" if type(top) is types.FunctionType else f"<{name_of(type(top))}>"
-        out[id(tensor)] = (join(root, chain[::-1], walk), "cycle" if end is None else "outside")
+        after = f" in a cycle that only the collector frees ({', '.join(cycle_types(start, parents, rest))}): gc.collect()" \
+            if end is None else ", which a running call or C code holds"
+        out[id(tensor)] = (join(root, after, chain[::-1], walk), "cycle" if end is None else "outside")
     return out
 
 
@@ -600,39 +727,65 @@ def values_of(obj):
     return list(dict.values(obj)) if dict in mro_of(type(obj)) else []
 
 
-def classify(walk, api, tensors):
-    """{id of a tensor: (class, "parameters of model")} of what models and optimizers keep."""
-    out, owner = {}, {}
+class Owned:
+    """A tensor of a module or an optimizer: what it is, whose, its name there, and the entry of a ModuleDict that it is in."""
+    __slots__ = ("word", "top", "name", "entry")
+
+    def __init__(self, word, top, name, entry=""):
+        self.word, self.top, self.name, self.entry = word, top, name, entry
+
+
+def items_of(obj):
+    return list(dict.items(obj)) if dict in mro_of(type(obj)) else []
+
+
+def of_modules(walk, api, owned):
+    """Adds parameters and buffers, by the outermost module that has them."""
+    seen = set()
     inner = {id(c) for m in walk.of_kind["m"] for c in values_of((instance_dict(m) or {}).get("_modules"))}
     for top in [m for m in walk.of_kind["m"] if id(m) not in inner] + walk.of_kind["m"]:
-        stack = [top]
+        stack = [("", "", top)]
         while stack:
-            module = stack.pop()
-            if module is None or id(module) in owner:
+            name, entry, module = stack.pop()
+            if module is None or id(module) in seen:
                 continue
-            own, owner[id(module)] = instance_dict(module) or {}, top
-            stack += values_of(own.get("_modules"))
+            seen.add(id(module))
+            own = instance_dict(module) or {}
+            is_table = any(table in mro_of(type(module)) for table in api.tables)
+            for n, child in items_of(own.get("_modules")):
+                below = name + (key_text(n) if is_table else child_text(n))
+                stack.append((below, below if is_table else entry, child))
             for word, key in (("parameter", "_parameters"), ("buffer", "_buffers")):
-                for tensor in values_of(own.get(key)):
-                    out.setdefault(id(tensor), (word, top))
+                for n, tensor in items_of(own.get(key)):
+                    below = name + (key_text(n) if is_table else child_text(n))
+                    owned.setdefault(id(tensor), Owned(word, top, below, below if is_table else entry))
+
+
+def classify(walk, api, tensors):
+    """{id of a tensor: Owned} of what models and optimizers keep, and {id of a tensor: the optimizers that step it}."""
+    owned, steppers = {}, collections.defaultdict(list)
+    of_modules(walk, api, owned)
     for optimizer in walk.of_kind["o"]:
         own = instance_dict(optimizer) or {}
         for group in own.get("param_groups") or ():
-            for tensor in dict.get(group, "params", ()) if dict in mro_of(type(group)) else ():
-                out.setdefault(id(tensor), ("parameter", optimizer))
+            for n, tensor in enumerate(dict.get(group, "params", ()) if dict in mro_of(type(group)) else ()):
+                owned.setdefault(id(tensor), Owned("parameter", optimizer, f".param_groups['params'][{n}]"))
+                steppers[id(tensor)].append(optimizer)
         for state in values_of(own.get("state")):
-            for tensor in values_of(state):
+            for name, tensor in items_of(state):
                 if walk.kind(tensor) == "t":
-                    out.setdefault(id(tensor), ("optimizer state", optimizer))
+                    owned.setdefault(id(tensor), Owned("optimizer state", optimizer, f".state['{name}']"))
     for tensor in tensors:
         for name, grad in api.extra(tensor, "t"):
-            if name == ".grad" and id(tensor) in out:
-                out.setdefault(id(grad), ("gradient", out[id(tensor)][1]))
-    return out
+            if name == ".grad" and id(tensor) in owned:
+                own = owned[id(tensor)]
+                owned.setdefault(id(grad), Owned("gradient", own.top, own.name, own.entry))
+    return owned, steppers
 
 
-WORDS = {"parameter": "parameters of", "buffer": "buffers of", "gradient": "gradients of", "optimizer state": "state of"}
-ORDER = {"global": 0, "context": 0, None: 1, "local": 2, "left": 3, "library": 4, "unnamed": 5}
+WORDS = {"parameter": ("parameters of", "parameter"), "buffer": ("buffers of", "buffer"),
+         "gradient": ("gradients of", "gradient of"), "optimizer state": ("state of", "")}
+ORDER = {"global": 0, "context": 0, None: 1, "handled": 1, "local": 2, "library": 4}
 
 
 class Storage:
@@ -643,79 +796,151 @@ class Storage:
         self.tensors, self.saved, self.unnamed = [], [], 0
 
 
+def with_star(text, n):
+    """The text with a star in its bracket number n."""
+    parts = text.split("[")
+    if n + 1 < len(parts) and "]" in parts[n + 1]:
+        parts[n + 1] = "*]" + parts[n + 1].partition("]")[2]
+    return "[".join(parts)
+
+
+def with_stars(text):
+    """Each index is a star."""
+    parts = text.split("[")
+    for n in range(1, len(parts)):
+        digits, bracket, rest = parts[n].partition("]")
+        if bracket and digits.isdigit():
+            parts[n] = "*]" + rest
+    return "[".join(parts)
+
+
 class Namer:
-    """Texts of holders. An index stands as [*] where several of a look differ by it alone."""
+    """Texts of holders. An index stands as [*] where several of a look differ by it alone; so does a key where more than
+    KEYS do."""
 
     def __init__(self, walk, lost, classes):
-        self.walk, self.lost, self.classes = walk, lost, classes
+        self.walk, self.lost = walk, lost
+        self.owned, self.steppers = classes
         self.exact, self.of = {}, {}
+        self.numbers = {}  # of a text: the least of its roots', which is of the outermost function
 
     def general(self, text):
-        parts = text.split("[")
-        for n in range(1, len(parts)):
-            digits, bracket, rest = parts[n].partition("]")
-            if bracket and digits.isdigit():
-                parts[n] = "*]" + rest
-        general = "[".join(parts)
+        general = with_stars(text)
         if self.exact.setdefault(general, text) != text:
             self.exact[general] = general
         return general
 
+    def settled(self):
+        """{a text of general(): the one to tell}, when all are known."""
+        told = {general: general for general in self.exact}
+        for n in range(max((text.count("[") for text in told), default=0)):
+            groups = collections.defaultdict(set)
+            for text in set(told.values()):
+                groups[with_star(text, n)].add(text)
+            joined = {text: star for star, texts in groups.items() if len(texts) > KEYS for text in texts}
+            told = {general: joined.get(text, text) for general, text in told.items()}
+        for unit in {with_stars(unit) for unit in self.walk.repeated}:  # those that are not as long yet
+            alike = {longer(t, unit, n): t for t in set(told.values()) if f"{unit}..." in t for n in range(1, REPEATS)}
+            told = {general: alike.get(text, text) for general, text in told.items()}
+        times = collections.Counter(told.values())
+        return {general: self.exact[general] if times[text] == 1 else text for general, text in told.items()}
+
+    def text(self, path, before=""):
+        text = self.general(before + path.text())
+        if path.root:
+            self.numbers[text] = min(path.root.number, self.numbers.get(text, path.root.number))
+        return text
+
     def of_object(self, obj):
-        """((text, kind) ...) of all that refers to an object; a root of graphs stands as its node."""
+        """((Path, kind) ...) of all that refers to an object; a root of graphs stands as its node."""
         if id(obj) not in self.of:
             walk, found = self.walk, []
             if id(obj) in walk.seen:
-                ups = walk.holders(obj) if id(obj) in walk.wheres else [walk.path(obj)]
-                for text, root in ups:
-                    if root is not None and root.kind == "graph":
-                        found.append((root.node, "graph"))
-                    elif not text.endswith("._base"):
-                        found.append((text, root.kind if root else None))
+                for path in (walk.holders(obj) if id(obj) in walk.wheres else ()) or [walk.path(obj)]:
+                    if path.kind() == "graph":
+                        found.append((path.root.node, "graph"))
+                    elif not path.tail.endswith("._base"):
+                        found.append((path, path.kind()))
             elif id(obj) in self.lost:
-                text, kind = self.lost[id(obj)]
-                if kind == "cycle":
-                    found.append((f"only a cycle that the collector has not freed: {text}", None))
-                elif kind == "outside":
-                    found.append((f"{text}, which a running call or C code holds", "unnamed"))
+                path, kind = self.lost[id(obj)]
+                if kind != "nothing":
+                    found.append((path, "unnamed" if kind == "outside" else None))
             self.of[id(obj)] = found
         return self.of[id(obj)]
 
     def of_graph(self, obj):
-        """Texts of what keeps a graph alive by this tensor or node."""
+        """(text, kind) of what keeps a graph alive by this tensor or node."""
         # What is inside of a tensor is in its graph: both go with it.
-        found = [(self.general(f"graph of {text.removesuffix('.<in Tensor>')}"), kind) for text, kind in self.of_object(obj)
-                 if kind not in ("graph", "unnamed")]
-        return found[:HOLDERS]
+        return [(self.text(path.without((".<in Tensor>", ".grad_fn")), "graph of "), kind)
+                for path, kind in self.of_object(obj) if kind not in ("graph", "unnamed")][:HOLDERS]
+
+    def of_owner(self, top):
+        """The Paths of what refers to a module or an optimizer. Of functions that run it is a local of the outermost one
+        alone: those that it has called end before."""
+        paths = [p for p, kind in self.of_object(top) if kind not in ("graph", "unnamed", "library")] or [self.walk.path(top)]
+        first = min((p.root.number for p in paths if p.is_local), default=0)
+        paths = [p for p in paths if not p.is_local or p.root.number == first]
+        return sorted(paths, key=lambda p: ORDER.get(p.kind(), 1))
+
+    def of_owned(self, tensor, owned, is_alone, with_paths):
+        """Texts of what holds a tensor of a module or an optimizer; is_alone: it has no other of this kind."""
+        many, one = WORDS[owned.word]
+        paths, texts = self.of_owner(owned.top), {}
+        before, end = (one, owned.name) if is_alone and one else (many, owned.entry)
+        for path in paths[:1 if owned.word == "gradient" else PLACES]:  # a gradient goes with zero_grad()
+            path = Path(path.head, path.tail + end, path.after, path.root)
+            texts[self.text(path, "" if texts else f"{before} ")] = None
+        if owned.word != "gradient" and len(paths) > PLACES:
+            texts[f"{len(paths) - PLACES} more places that have the {'optimizer' if owned.word == 'optimizer state' else 'module'}"] = None
+        for optimizer in self.steppers.get(id(tensor), ()) if owned.word == "parameter" else ():
+            if optimizer is not owned.top:
+                texts.update((self.text(p), None) for p in self.of_owner(optimizer))
+        if with_paths:
+            texts.update((self.text(p), None) for p, kind in self.of_object(tensor)
+                         if not p.is_owned and kind not in ("graph", "unnamed", "library"))
+        return list(texts)
 
 
-def settle(storage, namer, owners, with_paths):
-    """(class, texts of its holders)."""
-    classes = [namer.classes[id(t)] for t in storage.tensors if id(t) in namer.classes]
-    for word, prefix in WORDS.items():
-        for found, top in classes:
-            if found == word:
-                return word, [namer.general(f"{prefix} {namer.walk.path(top)[0]}")]
+def library_locals(count, more=""):
+    return f"{count} {more}local{'s' * (count > 1)} of library functions"
+
+
+def named_holders(held, numbers):
+    """The texts of {text: kind}, the best name first. Locals of library functions go when the program's function goes on."""
+    texts = sorted(held, key=lambda t: ORDER.get(held[t], 1))
+    inner = [t for t in texts if held[t] == "library"]
+    texts = texts[:len(texts) - len(inner)]
+    if inner and not texts:  # the outermost is the last to go
+        texts.append(min(inner, key=numbers.get))
+        return texts + ([library_locals(len(inner) - 1, "more ")] if len(inner) > 1 else [])
+    return texts[:HOLDERS] + ([f"{len(texts) - HOLDERS} more"] if len(texts) > HOLDERS else []) + ([library_locals(len(inner))] if inner else [])
+
+
+def settle(storage, namer, owners, with_paths, alone):
+    """(class, texts of its holders). alone: {(class, id of an owner): how many storages}."""
+    owned = [(namer.owned[id(t)], t) for t in storage.tensors if id(t) in namer.owned]
+    for word in WORDS:
+        for own, tensor in owned:
+            if own.word == word:
+                return word, namer.of_owned(tensor, own, alone[word, id(own.top)] == 1, with_paths)
     word = "saved for backward" if storage.saved else "tensor"
     if not with_paths:
         return word, ["not looked for: of small blocks only the largest are"]
     held, nodes = {}, [id(n) for n in storage.saved]
+    unnamed = []
     for tensor in storage.tensors:
-        for text, kind in namer.of_object(tensor):
+        for path, kind in namer.of_object(tensor):
             if kind == "graph":
-                nodes.append(id(text))
+                nodes.append(id(path))
                 word = "saved for backward"
+            elif kind == "unnamed":
+                unnamed.append(namer.text(path))
             else:
-                held.setdefault(namer.general(text), kind)
+                held.setdefault(namer.text(path), kind)
     for node in dict.fromkeys(nodes):
         for text, kind in owners.get(node, ()):
             held.setdefault(text, kind)
-    texts = sorted(held, key=lambda t: ORDER.get(held[t], 1))
-    inner = sum(held[t] == "library" for t in texts)
-    if inner and inner < len(texts):  # they go when the program's function goes on
-        texts = [t for t in texts if held[t] != "library"] + [f"{inner} local{'s' * (inner > 1)} of library functions"]
-    more = len(texts) - HOLDERS
-    texts = texts[:HOLDERS] + ([f"{more} more"] if more > 0 else [])
+    texts = named_holders(held, namer.numbers) + unnamed
     if storage.unnamed:
         texts.append(f"{storage.unnamed} reference{'s' * (storage.unnamed > 1)} of a running call or of C code")
     native = storage.uses - len({id(t) for t in storage.tensors})
@@ -773,7 +998,7 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
             storage = found.setdefault(raw[0], Storage(raw))
             storage.tensors.append(obj)
             storage.saved += saved.get(id(obj), ())
-            if id(obj) in counts and not walk.cut and lost.get(id(obj), ("", "nothing"))[1] == "nothing":
+            if id(obj) in counts and not walk.cut and lost.get(id(obj), (None, "nothing"))[1] == "nothing":
                 count, native = counts[id(obj)]
                 storage.unnamed += max(0, count - (native or id(obj) in walk.native) - walk.edges.get(id(obj), 0))
     return sorted(found.values(), key=lambda s: -s.bytes)
@@ -804,10 +1029,11 @@ def all_roots(walk, there, error, caller):
     running, frames = frame_roots()
     own, libraries, spaces = module_roots()
     step = pending_traceback(there["b"], there["e"], caller) if error is not None else None
-    left, gone = traceback_roots(error, step)
+    left, gone = traceback_roots(step)
     walk.skip.update(copies, map(id, [globals(), *frames, *spaces, *gone]))
-    near = [r for r in left + running if r.kind != "library"]
-    return near + own, [r for r in left + running if r.kind == "library"], libraries + [context_root()]
+    calls = running + left
+    near = own + [r for r in calls if r.kind != "library"] + [handled_root()]
+    return near, [r for r in calls if r.kind == "library"], libraries + [context_root()]
 
 
 def read_graphs(walk, api, graphs, every):
@@ -832,8 +1058,11 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
     rows = sorted(tuple(words[n:n + 4]) for n in range(0, len(words), 4) if words[n + 1])
     namer = Namer(walk, lost, classify(walk, api, every.values()))
     owners = graphs.owners(namer.of_graph)
-    told = {s.address: settle(s, namer, owners, n < PATHS) for n, s in enumerate(storages)}
-    told = {address: (word, [namer.exact.get(t, t) for t in texts]) for address, (word, texts) in told.items()}
+    owned = [namer.owned[id(t)] for s in storages for t in s.tensors if id(t) in namer.owned]
+    alone = collections.Counter((own.word, id(own.top)) for own in owned)
+    told = {s.address: settle(s, namer, owners, n < PATHS, alone) for n, s in enumerate(storages)}
+    plain = namer.settled()
+    told = {address: (word, list(dict.fromkeys(plain.get(t, t) for t in texts))) for address, (word, texts) in told.items()}
     groups = sorted(by_block(rows, storages, told).items(), key=lambda g: -g[1][0])
     sums = collections.Counter()
     for key, (size, _) in groups:
@@ -863,7 +1092,8 @@ def take(api, blocks, error, deadline, most):
     every.update((id(o), o) for o in walk.of_kind["t"])
 
     lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
-    lost = sort_lost(walk, live, lonely, walk.skip) if lonely and not walk.cut else {}
+    counted = {id(o) for objects in there.values() for o in objects}
+    lost = sort_lost(walk, live, lonely, counted) if lonely and not walk.cut else {}
     del live, there
     storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
     return flags | 2 * api.runs | (walk.cut or graphs.cut), len(walk.seen), *answer(api, walk, graphs, blocks, storages, lost, every)

@@ -59,7 +59,7 @@ def argument(make, then):
     inner(make())
 
 
-@plant(r"^local 'rest' of \S*inner \w+\.py:\d+\[1\]$")
+@plant(r"^local 'rest'\[1\] of \S*inner \w+\.py:\d+$")
 def variadic(make, then):
     def inner(*rest):
         then()
@@ -124,7 +124,7 @@ def key_of_a_dict(make, then):
     then()
 
 
-@plant(r"\bKEYS\[<tuple>\]$")
+@plant(r"\bKEYS\[1, 2\]$")
 def key_that_is_no_text(make, then):
     global KEYS
     KEYS = {(1, 2): make()}
@@ -287,7 +287,7 @@ def lru_cache(make, then):
     cached.cache_clear()
 
 
-@plant(r"\bGENERATOR<local 'x' of suspended \S*loop \w+\.py:\d+>$")
+@plant(r"^local 'x' of suspended \S*loop \w+\.py:\d+ in (held_plants\.)?GENERATOR$")
 def generator(make, then):
     global GENERATOR
     def loop():
@@ -298,7 +298,7 @@ def generator(make, then):
     then()
 
 
-@plant(r"<local 'ahead' of suspended \S*prefetch \w+\.py:\d+>$|^local 'ahead' of ")
+@plant(r"local 'ahead' of suspended \S*prefetch \w+\.py:\d+ in |^local 'ahead' of ")
 def iterator_that_prefetches(make, then):
     def prefetch():
         for _ in range(2):
@@ -310,7 +310,7 @@ def iterator_that_prefetches(make, then):
         break
 
 
-@plant(r"<local 'x' of suspended \S*worker \w+\.py:\d+>$")
+@plant(r"local 'x' of suspended \S*worker \w+\.py:\d+ in ")
 def coroutine(make, then):
     async def worker():
         x = make()  # noqa: F841
@@ -331,7 +331,7 @@ def fails(make):
     raise ValueError
 
 
-@plant(r"\bKEPT_ERROR\.__traceback__<local 'x' of fails \w+\.py:\d+>$")
+@plant(r"^local 'x' of fails \w+\.py:\d+ in the traceback of (held_plants\.)?KEPT_ERROR$")
 def stored_error(make, then):
     global KEPT_ERROR
     try:
@@ -341,7 +341,7 @@ def stored_error(make, then):
     then()
 
 
-@plant(r"^local 'error' of error_with_a_name \w+\.py:\d+\.__traceback__<local 'x' of fails \w+\.py:\d+>$")
+@plant(r"^local 'x' of fails \w+\.py:\d+ in the traceback of local 'error' of error_with_a_name \w+\.py:\d+$")
 def error_with_a_name(make, then):
     try:
         fails(make)
@@ -351,7 +351,15 @@ def error_with_a_name(make, then):
         return
 
 
-@plant(r"\bWRAPPED\.__(context|cause)__\.__traceback__<local 'x' of fails \w+\.py:\d+>$")
+@plant(r"^local 'x' of fails \w+\.py:\d+ in the traceback of the \w+(\.__context__)? that is handled$")
+def error_without_a_name(make, then):
+    try:
+        fails(make)
+    except ValueError:
+        then()
+
+
+@plant(r"^local 'x' of fails \w+\.py:\d+ in the traceback of (held_plants\.)?WRAPPED\.__(context|cause)__$")
 def cause_of_an_error(make, then):
     global WRAPPED
     try:
@@ -364,7 +372,7 @@ def cause_of_an_error(make, then):
     then()
 
 
-@plant(r"^sys\.last_value\.__traceback__<local 'x' of fails \w+\.py:\d+>$")
+@plant(r"^local 'x' of fails \w+\.py:\d+ in the traceback of sys\.last_value$")
 def last_value(make, then):
     try:
         fails(make)
@@ -491,7 +499,29 @@ def two_holders(make, then):
     then()
 
 
-@plant(r"^only a cycle that the collector has not freed: <\w+>(\.other)*(\.big|\['big'\])$")
+@plant(r"\bLINKED\.next\.\.\.x$")
+def end_of_a_list_of_objects(make, then):
+    global LINKED
+    LINKED = end = Thing()
+    for _ in range(5):
+        end.next = Thing()
+        end = end.next
+    end.x = make()
+    del end
+    then()
+
+
+@plant(r"^local 'cell' of cell_of_another_call \w+\.py:\d+ AND (held_plants\.)?KEEPER\.closure\['cell'\]$|"
+       r"^(held_plants\.)?KEEPER\.closure\['cell'\] AND local 'cell' of cell_of_another_call \w+\.py:\d+$")
+def cell_of_another_call(make, then):
+    global KEEPER
+    cell = make()
+    KEEPER = (lambda cell: lambda: cell)(cell)
+    then()
+    return lambda: cell
+
+
+@plant(r"^<\w+>(\.other)*(\.big|\['big'\]) in a cycle that only the collector frees \(Thing(, dict)?\): gc\.collect\(\)$")
 def cycle(make, then):
     a, b = Thing(), Thing()
     a.other, b.other, a.big = b, a, make()

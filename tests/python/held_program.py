@@ -297,6 +297,20 @@ def cycle_at_a_failure():
     NOTED["gone"] = gone() is None
 
 
+def alike():
+    """Holders that differ by a key alone, many and few, and the objects of a list."""
+    gc.disable()
+    held_plants.SESSIONS = {f"user-{i}": [make("session", 1 << 20)] for i in range(5)}
+    held_plants.PARTS = {"key": make("key", 3 << 20), "value": make("value", 4 << 20)}
+    held_plants.FIRST = here = held_plants.Thing()
+    for _ in range(5):
+        here.next = held_plants.Thing()
+        here = here.next
+        here.kept = make("list", 5 << 18)
+    del here
+    fail()
+
+
 def wait_in(library):
     """Notes what there is, and is in a call of C's until somebody writes into `gate`."""
     held_plants.KEPT = [make("kept")]

@@ -68,6 +68,8 @@ class TensorBase:
         self.node = Hidden(node) if node else None
 
     def untyped_storage(self):
+        if not DisableTorchFunction.depth:
+            raise SystemExit("a mode of the program's was asked, as that of torch.set_default_device")
         return self.hidden.get()
 
     def _use_count(self):
@@ -134,12 +136,24 @@ class Variable:
     _execution_engine = Engine()
 
 
-class Off:
+class DisableTorchFunctionSubclass:
+    """Leaves modes on."""
+
     def __enter__(self):
         pass
 
     def __exit__(self, *args):
         pass
+
+
+class DisableTorchFunction:
+    depth = 0
+
+    def __enter__(self):
+        DisableTorchFunction.depth += 1
+
+    def __exit__(self, *args):
+        DisableTorchFunction.depth -= 1
 
 
 class Module:
@@ -186,7 +200,8 @@ def storage_uses(cdata):
 
 
 sys.modules["torch._C"] = _C = types.ModuleType("torch._C")
-_C.TensorBase, _C.DisableTorchFunctionSubclass, _C._storage_Use_Count = TensorBase, Off, storage_uses
+_C.TensorBase, _C._storage_Use_Count = TensorBase, storage_uses
+_C.DisableTorchFunction, _C.DisableTorchFunctionSubclass = DisableTorchFunction, DisableTorchFunctionSubclass
 _C._autograd = types.SimpleNamespace(SavedTensor=SavedTensor)
 sys.modules["torch.autograd"] = autograd = types.ModuleType("torch.autograd")
 autograd.Variable = Variable

@@ -86,8 +86,8 @@ def a_run_that_ends_well_is_walked_after_its_steps(python):
     report, sizes, _ = held(python, "steps", "oom,step,seconds=600")
     walk = report["held_after_step"]
     text = holders(walk).get(8 * sizes["kept"], f"no row: {walk['rows']}")
-    check(re.fullmatch(r"local 'kept' of steps held_program\.py:\d+\[\*\]", text), f"after the 8th step: {text}")
-    check("; kept by local 'kept' of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
+    check(re.fullmatch(r"local 'kept'\[\*\] of steps held_program\.py:\d+", text), f"after the 8th step: {text}")
+    check("; kept by local 'kept'[*] of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
     report, _, _ = held(python, "steps", "oom")
     check("held_after_step" not in report, "a walk that nobody wanted")
 
@@ -105,9 +105,9 @@ def grown(python, case, key="held_when_grown"):
 @each
 def what_grows_is_walked_without_a_setting(python):
     text, count, report = grown(python, "steps")
-    check(re.fullmatch(r"local 'kept' of steps held_program\.py:\d+\[\*\]", text), f"after the steps: {text}")
+    check(re.fullmatch(r"local 'kept'\[\*\] of steps held_program\.py:\d+", text), f"after the steps: {text}")
     same("blocks at the 6th of 11 steps", count, 6)
-    check("; kept by local 'kept' of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
+    check("; kept by local 'kept'[*] of steps " in report["summary"][0], f"the summary has no holder: {report['summary']}")
     check("held_at_end" not in report, "a walk at the end besides")
 
 
@@ -115,7 +115,7 @@ def growth_of_any_rounds_is_walked():
     python = interpreters()[0][1]
     for case, name, blocks in (("grows_by_epochs", "kept", 2), ("grows_as_it_serves", "sessions", 11), ("grows_by_hand", "losses", 12)):
         text, count, _ = grown(python, case)
-        check(f"local '{name}' of {case} held_program.py" in text, f"{case}: {text}")
+        check(re.match(rf"local '{name}'\S* of {case} held_program\.py", text), f"{case}: {text}")
         same(f"{case}: blocks at the 12th of 13 rounds", count, blocks)
     for case, blocks in (("grows_without_rounds", 20), ("grows_at_last", 5)):
         text, count, report = grown(python, case, "held_at_end")
@@ -150,6 +150,15 @@ def what_only_the_collector_keeps_is_gone_when_a_failure_is_handled(python):
         report, noted, _ = held(python, "cycle_at_a_failure", wanted + ",seconds=600")
         same(f"{wanted}: whether the cycle is gone", noted["gone"], gone)
         check(("held" in report["ooms"][-1]) == ("oom" in wanted), f"{wanted}: a walk")
+
+
+@each
+def holders_that_are_alike_are_one(python):
+    report, sizes, _ = held(python, "alike", "oom,seconds=600")
+    texts = holders(report["ooms"][-1]["held"])
+    for size, text in ((5 * sizes["session"], "held_plants.SESSIONS[*][*]"), (sizes["key"], "held_plants.PARTS['key']"),
+                       (sizes["value"], "held_plants.PARTS['value']"), (5 * sizes["list"], "held_plants.FIRST.next...kept")):
+        same(f"{size} bytes", texts.get(size), text)
 
 
 def what_failed_first_is_told_in_one_line():
@@ -293,7 +302,7 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
+         a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked, holders_that_are_alike_are_one,
          r111_a_program_that_does_not_grow_has_no_walk, what_only_the_collector_keeps_is_collected_before_the_device_is_full,
          what_only_the_collector_keeps_is_gone_when_a_failure_is_handled, nothing_is_walked_where_nobody_wants_it,
          what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,

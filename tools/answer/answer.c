@@ -100,12 +100,26 @@ static struct answer_holder largest_holder(
     return most;
 }
 
+/* What frees the blocks of a holder, where it is known; `text` is the holder's. */
+static const char *holder_cure(const char *text)
+{
+    bool is_graph = strncmp(text, "graph of ", 9) == 0;
+
+    if (strchr(text, '\n') || strstr(text, "gc.collect()")) /* several holders; told */
+        return "";
+    if (strstr(text, " in the traceback of "))
+        return ", error.with_traceback(None) there frees it";
+    /* The graph of a loss that a running function has is needed; one in a list of its own is not. */
+    if (is_graph && (strncmp(text, "graph of local ", 15) != 0 || strchr(text, '[')))
+        return ", .item() or .detach() there frees it";
+    return "";
+}
+
 /* "; kept by graph of curve[*] (36 of 42 blocks), .item() or .detach() there frees it" */
 static char *holder_text(const struct answer_facts *facts, const struct subject *subject)
 {
     struct answer_holder holder = {0};
     char *text = NULL;
-    bool is_kept_graph;
 
     if (!facts->window.is_named)
         holder = largest_holder(facts, subject);
@@ -121,9 +135,6 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
         return vec_text("");
     }
     first++;
-    /* The graph of a loss that a running function has is needed; one in a list of its own is not. */
-    is_kept_graph = subject->grows && !strchr(first, '\n') && strncmp(first, "graph of ", 9) == 0
-            && (strncmp(first, "graph of local ", 15) != 0 || strchr(first, '['));
     for (const char *at = first; at; at = strchr(at, '\n')) {
         at += *at == '\n';
         char *more = vec_format("%s%s%.*s", text ? text : "; kept by ", text ? " AND " : "",
@@ -133,7 +144,7 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
     }
     char *whole = vec_format("%s (%" PRIu64 " of %" PRIu64 " block%s)%s", text,
             min_of(holder.count, subject->blocks), subject->blocks, render_s(subject->blocks),
-            is_kept_graph ? ", .item() or .detach() there frees it" : "");
+            subject->grows ? holder_cure(first) : "");
     free(told);
     free(text);
     return whole;

@@ -73,7 +73,7 @@ def untouched(row, work):
     return wrong, "references, objects, locals and the collector are as they were"
 
 
-# What a person needs of the path to each place of torch_keepers.py, in this order. The places were written before kedge was asked.
+# What a person needs of the path to each place of torch_keepers.py. The places were written before kedge was asked.
 KEEPERS = {
     "global": "TABLE", "nested dict": "CACHE masks 64", "nested list": "HISTORY 1 0", "deque": "RECENT", "set": "SEEN", "dict key": "NAMES",
     "defaultdict": "BY_KIND train", "OrderedDict": "LRU", "UserDict": "USER seen", "ChainMap": "CHAIN base", "heap of tuples": "HEAP",
@@ -87,8 +87,8 @@ KEEPERS = {
     "asyncio task": "task context serve", "itertools.cycle": "ROUND", "map": "PIPE", "list iterator": "POINTER", "itertools.tee": "LEFT",
     "thread's local": "mine work thread", "threading.local": "LOCAL scratch", "queue": "QUEUE", "future": "FUTURES", "contextvar": "current",
     "traceback": "LAST_ERROR activations fails", "context of an error": "PROBLEM gradients fails_again", "argument of an error": "WRONG args",
-    "logging record": "memory buffer", "kept frame": "FRAME scratch stopped", "ctx of a Function": "MASKED out", "save_for_backward": "graph of KEPT",
-    "graph": "graph of LOSSES", "node of a graph": "NODE", "buffer": "buffers? of net", "parameter": "parameters? of net", "gradient": "leaf",
+    "logging record": "memory buffer", "kept frame": "FRAME scratch stopped", "ctx of a Function": "MASKED out grad_fn mask", "save_for_backward": "graph of KEPT",
+    "graph": "graph of LOSSES", "node of a graph": "NODE", "buffer": "buffer net.mask", "parameter": "parameter net.scale", "gradient": "leaf",
     "optimizer state": "optimizer", "module hook": "net hook seen", "tensor hook": "ONE hook factor", "dataset of a loader": "loader dataset tensors",
     "PackedSequence": "packed data", "callback of a weak reference": "REF seen", "finalize": "finalize", "cycle": "collector Ring data",
     "ctypes.py_object": "BOX", "DLPack capsule": "capsule", "atexit": "atexit", "signal handler": "signal", "error that is handled": "half broken",
@@ -100,7 +100,7 @@ OUTPUT = 512 # a graph is kept by an output, which goes with it
 
 
 def is_right(name, path):
-    return bool(re.search(".*".join(KEEPERS[name].split(" ")), path)) or (name in IN_C and bool(COUNTED.search(path)))
+    return all(re.search(word, path) for word in KEEPERS[name].split(" ")) or (name in IN_C and bool(COUNTED.search(path)))
 
 
 def sizes_of(kind, output):

@@ -181,21 +181,38 @@ def linear(name):
     return nn.Linear(WIDE, size_of(name) // 4 // WIDE, bias=False, **DEVICE)
 
 
-@plant(r"^parameters of MODEL$")
+@plant(r"^parameter MODEL\[0\]\.weight$")
 def parameters(make, then):
     global MODEL
     MODEL = nn.Sequential(linear("parameters"))
     then()
 
 
-@plant(r"^parameters of OLD\[0\]$")
+@plant(r"^parameter OLD\[0\]\[0\]\.weight$")
 def copies_of_a_model(make, then):
     global OLD
     OLD = [nn.Sequential(linear("copies_of_a_model"))]
     then()
 
 
-@plant(r"^buffers of BUFFERED$")
+@plant(r"^parameters of TABLES\.tasks\['new'\] AND STEPPER$")
+def parameters_of_an_entry(make, then):
+    global TABLES, STEPPER
+    TABLES = nn.Module()
+    TABLES.tasks = nn.ModuleDict({"old": nn.Linear(4, 4, **DEVICE), "new": linear("parameters_of_an_entry")})
+    STEPPER = torch.optim.SGD(TABLES.tasks["new"].parameters(), lr=1e-3)
+    then()
+
+
+@plant(r"^parameter TWIN\.weight AND TWINS\['again'\]\.weight$")
+def module_in_two_places(make, then):
+    global TWIN, TWINS
+    TWIN = linear("module_in_two_places")
+    TWINS = {"again": TWIN}
+    then()
+
+
+@plant(r"^buffer BUFFERED\.inner\.mask$")
 def buffer(make, then):
     global BUFFERED
     BUFFERED = nn.Module()
@@ -204,7 +221,7 @@ def buffer(make, then):
     then()
 
 
-@plant(r"^gradients of GRADED$")
+@plant(r"^gradient of GRADED\.w$")
 def gradient(make, then):
     global GRADED
     GRADED = nn.Module()
@@ -315,9 +332,19 @@ def cycle_of_a_double_backward(make, then):
     then()
 
 
+class Mode(torch.overrides.TorchFunctionMode):
+    """As that of torch.set_default_device: functions of PyTorch call it."""
+
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        if function is torch.empty:
+            return function(*args, **(kwargs or {}))
+        raise SystemExit(f"a mode of the program was asked for {function}")
+
+
 def fail():
     try:
-        torch.empty(1 << 40, dtype=torch.uint8, **DEVICE)
+        with Mode():
+            torch.empty(1 << 40, dtype=torch.uint8, **DEVICE)
     except RuntimeError as error:  # OutOfMemoryError, or AcceleratorError without PyTorch's cache
         if type(error) is not torch.OutOfMemoryError and "out of memory" not in str(error):
             raise
