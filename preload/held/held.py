@@ -966,7 +966,34 @@ def pack(rows):
     return b"".join(out)
 
 
-def by_block(blocks, storages, told):
+def modules_below(module):
+    yield module
+    for child in values_of((instance_dict(module) or {}).get("_modules")):
+        if child is not None:
+            yield from modules_below(child)
+
+
+def reducers(walk, api, namer):
+    """(texts of the modules that have a Reducer of torch.distributed, bytes of all their buckets, which are those of the
+    parameters that they train). No object shows a bucket, unless gradients are views of it."""
+    texts, size = {}, 0
+    for top in walk.of_kind["m"]:
+        own = instance_dict(top) or {}
+        if own.get("gradient_as_bucket_view") is not False or name_of(type(own.get("reducer"))) != "Reducer":
+            continue
+        texts.update((namer.text(path), None) for path in namer.of_owner(top)[:1])
+        for module in modules_below(top):
+            for tensor in values_of((instance_dict(module) or {}).get("_parameters")):
+                if walk.kind(tensor) == "t" and api.base.requires_grad.__get__(tensor):
+                    size += (api.storage(tensor) or (0, 0))[1]
+    return texts, size
+
+
+def mib(size):
+    return f"{size / (1 << 20):.2f} MiB"
+
+
+def by_block(blocks, storages, told, nobody):
     """{(stack, Python stack, class, holders...): [bytes, blocks]}: live blocks joined with storages, by address."""
     rows, at, lying = {}, 0, sorted(storages, key=lambda s: s.address)
 
@@ -987,7 +1014,7 @@ def by_block(blocks, storages, told):
             add(block, size, word, *texts)
             at += 1
         if left:
-            add(block, left, "no tensor", "no Python object")
+            add(block, left, "no tensor", nobody)
     return rows
 
 
@@ -1061,9 +1088,14 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
     owned = [namer.owned[id(t)] for s in storages for t in s.tensors if id(t) in namer.owned]
     alone = collections.Counter((own.word, id(own.top)) for own in owned)
     told = {s.address: settle(s, namer, owners, n < PATHS, alone) for n, s in enumerate(storages)}
+    texts, size = reducers(walk, api, namer)
     plain = namer.settled()
     told = {address: (word, list(dict.fromkeys(plain.get(t, t) for t in texts))) for address, (word, texts) in told.items()}
-    groups = sorted(by_block(rows, storages, told).items(), key=lambda g: -g[1][0])
+    nobody = "no Python object"
+    if 0 < size <= sum(r[1] for r in rows) - sum(s.bytes for s in storages):
+        texts = list(dict.fromkeys(plain.get(t, t) for t in texts))
+        nobody += f"; DDP's Reducers have buckets of {mib(size)} in C++: those of {', '.join(texts[:HOLDERS])}"
+    groups = sorted(by_block(rows, storages, told, nobody).items(), key=lambda g: -g[1][0])
     sums = collections.Counter()
     for key, (size, _) in groups:
         sums[key[2:]] += size

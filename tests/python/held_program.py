@@ -18,6 +18,11 @@ import torch
 
 import held_plants
 
+try:
+    import likememory
+except ImportError:  # beside PyTorch itself
+    likememory = None
+
 NOTED = {}
 
 
@@ -309,6 +314,16 @@ def alike():
         here.kept = make("list", 5 << 18)
     del here
     fail()
+
+
+def reducers():
+    """A module with a Reducer, whose bucket has the bytes of the module's parameter."""
+    held_plants.WRAPPERS = [torch.nn.Module()]
+    held_plants.WRAPPERS[0]._parameters["weight"] = make("parameter", 1 << 20)
+    held_plants.WRAPPERS[0].reducer, held_plants.WRAPPERS[0].gradient_as_bucket_view = torch.Reducer(), False
+    bucket = likememory.empty(1 << 20)
+    fail()
+    likememory.free(bucket)
 
 
 def wait_in(library):

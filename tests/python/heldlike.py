@@ -50,6 +50,7 @@ class TensorBase:
     __slots__ = ("hidden", "grad", "_base", "_backward_hooks", "node", "uses", "__weakref__")
     is_cuda = property(lambda self: True)
     layout = property(lambda self: strided)
+    requires_grad = property(lambda self: True)
     is_leaf = property(lambda self: self.node is None)
     retains_grad = property(lambda self: False)
     grad_fn = property(lambda self: self.node.get() if self.node else None)
@@ -189,6 +190,10 @@ class Optimizer:
 class SGD(Optimizer):
     def step(self):
         pass
+
+
+class Reducer:
+    """DDP's: its buckets are in C++."""
 
 
 def empty(count, device="cuda"):

@@ -161,6 +161,13 @@ def holders_that_are_alike_are_one(python):
         same(f"{size} bytes", texts.get(size), text)
 
 
+@each
+def buckets_of_a_reducer_are_told_by_its_module(python):
+    report, _, _ = held(python, "reducers", "oom,seconds=600")
+    same("holders", [r["held_by"] for r in report["ooms"][-1]["held"]["rows"] if r["kind"] == "no tensor"],
+         [["no Python object; DDP's Reducers have buckets of 1.00 MiB in C++: those of held_plants.WRAPPERS[0]"]])
+
+
 def what_failed_first_is_told_in_one_line():
     python = interpreters()[0][1]
     report, _, said = held(python, "small_bound", "oom,seconds=600")
@@ -302,7 +309,8 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
 
 CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
-         a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked, holders_that_are_alike_are_one,
+         a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
+         holders_that_are_alike_are_one, buckets_of_a_reducer_are_told_by_its_module,
          r111_a_program_that_does_not_grow_has_no_walk, what_only_the_collector_keeps_is_collected_before_the_device_is_full,
          what_only_the_collector_keeps_is_gone_when_a_failure_is_handled, nothing_is_walked_where_nobody_wants_it,
          what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
