@@ -47,6 +47,8 @@ def kinds(row, work):
     if model == "lightning" and not {f"step/optimizer/forward/{part}" for part in ("enc", "enc/0", "dec")} <= paths:
         wrong.append(f"no modules by name: {sorted(paths)}")
     peak = sizes(report["kinds_at_max"])
+    if peak.get("unknown", 0) > 0.05 * sum(peak.values()):
+        wrong.append(f"of {sum(peak.values())} bytes at the peak {peak['unknown']} are unknown")
     return wrong, (f"{sum(own.values())} bytes as the objects say, {len(names)} names; unknown at the peak: "
                    f"{100 * peak.get('unknown', 0) / sum(peak.values()):.2f} %")
 
