@@ -29,6 +29,8 @@ FIELDS = 4           # of a key that is a tuple
 KEYS = 3             # keys of a container that are told one by one
 REPEATS = 3          # times that a part of a path stands there
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
+LARGE = 10_000       # members of a container that waits
+SIZED = (list, dict, tuple, set, frozenset)
 SUSPENDS = 0x2a0     # its flags if it is a generator, a coroutine, or both
 
 mro_of = type.__dict__["__mro__"].__get__
@@ -404,6 +406,7 @@ class Walk:
         self.api, self.deadline, self.most = api, deadline, most
         self.seen = {}      # id ─► the chunk that it was reached from, or ~the root
         self.objects = []   # they are held, so that ids stay valid
+        self.large = []     # containers of many, which wait until all others are walked
         self.chunks = []    # (first, end) in objects
         self.roots = []
         self.skip = set()   # ids that no path goes through
@@ -426,7 +429,7 @@ class Walk:
             if i in self.skip or not (kind or gc.is_tracked(obj)):
                 return
             self.seen[i] = where
-            self.objects.append(obj)
+            (self.large if type(obj) in SIZED and len(obj) > LARGE else self.objects).append(obj)
             if kind:
                 self.of_kind[kind].append(obj)
             if kind and kind in "tsmo":
@@ -446,8 +449,9 @@ class Walk:
         self.cut = self.cut or time.monotonic() > self.deadline or len(self.objects) > self.most
         return self.cut
 
-    def run(self, roots):
+    def run(self, roots, *more):
         at, seen, objects, wheres, kinds = len(self.objects), self.seen, self.objects, self.wheres, self.kinds
+        objects += more
         for root in roots:
             if self.is_over():
                 return
@@ -469,6 +473,12 @@ class Walk:
                 if kinds[type(obj)]:
                     for _, child in self.extra(obj):
                         self.meet(child, chunk, kinds[type(obj)] == "a")  # the others are references of C++'s
+
+    def run_large(self):
+        """The smaller ones first: what holds most is more often named by a short path than kept among a million."""
+        while self.large and not self.is_over():
+            self.large.sort(key=len, reverse=True)
+            self.run((), self.large.pop())
 
     def extra(self, obj):
         """References that gc does not show, by name."""
@@ -1105,9 +1115,9 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
 
 def take(api, blocks, error, deadline, most):
     walk, live, there = Walk(api, deadline, most), gc.get_objects(), collections.defaultdict(list)
-    for obj in live:
-        if walk.kinds[type(obj)]:
-            there[walk.kinds[type(obj)]].append(obj)
+    wanted = {t: walk.kinds[t] for t in set(map(type, live)) if walk.kinds[t]}
+    for obj in [o for o in live if type(o) in wanted]:
+        there[wanted[type(obj)]].append(obj)
     del obj
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
@@ -1116,11 +1126,13 @@ def take(api, blocks, error, deadline, most):
     near, far, last = all_roots(walk, there, error, caller)
     walk.run(near)
     walk.run(far)
+    walk.run_large()
     flags |= 2 * api.runs
     every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
     graphs = Graphs(api, [] if flags else list(every.values()), [] if flags else there["n"] + walk.of_kind["n"], deadline)
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many
+    walk.run_large()
     every.update((id(o), o) for o in walk.of_kind["t"])
 
     lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
