@@ -102,6 +102,8 @@ struct scan {
     struct table known, rows;
     struct table inner; /* pages that are inside of a block of malloc: none begins there */
     uint32_t roots, chunks, hits, most;
+    uint32_t drivers; /* blocks of malloc up to this one are the driver's */
+    bool is_driver;   /* these are looked for */
     uint64_t end_ns;
     uint32_t flags; /* FORMAT_WALK_* */
 };
@@ -234,7 +236,7 @@ static void scan_follow(struct scan *scan, const struct scan_from *from, uint64_
         return;
     known = table_find(&scan->known, word & ~UINT64_C(15));
     if (known) {
-        if (known->chunk)
+        if (known->chunk > scan->drivers)
             scan_reach_again(scan, &scan->chunk[known->chunk], from, at);
         return;
     }
@@ -265,6 +267,8 @@ static void scan_word(struct scan *scan, const struct scan_from *from, uint64_t 
         scan_follow(scan, from, at, word);
         return;
     }
+    if (scan->is_driver)
+        return;
     if (scan->hits >= scan->most) {
         scan->flags |= FORMAT_WALK_CUT;
         return;
@@ -307,17 +311,17 @@ static void scan_memory(
 
 /* ---- roots ---------------------------------------------------------------------------------- */
 
-static void scan_globals(struct scan *scan)
+static void scan_globals(struct scan *scan, enum intern_module_kind kind)
 {
     for (uint32_t i = 0; i < scan->read.objects; i++) {
         const struct scanread_object *object = &scan->read.object[i];
-        struct scan_from from = {
-                .root_of_word = {.kind = SCAN_GLOBAL,
-                        .module = object->module,
-                        .offset = ((object->low + 7) & ~UINT64_C(7)) - object->bias}};
+        uint64_t low = (object->low + 7) & ~UINT64_C(7);
+        struct scan_from from = {.root_of_word = {.kind = SCAN_GLOBAL,
+                                         .module = object->module,
+                                         .offset = low - object->bias}};
 
-        if (!object->is_code && object->kind == INTERN_MODULE_PROGRAM)
-            scan_memory(scan, &from, (object->low + 7) & ~UINT64_C(7), object->high);
+        if (!object->is_code && object->kind == kind)
+            scan_memory(scan, &from, low, object->high);
     }
 }
 
@@ -423,7 +427,7 @@ static void scan_threads(struct scan *scan, bool is_ours)
 
 static void scan_heap(struct scan *scan)
 {
-    for (uint32_t i = 1; i <= scan->chunks && !scan_is_over(scan); i++) {
+    for (uint32_t i = scan->drivers + 1; i <= scan->chunks && !scan_is_over(scan); i++) {
         const struct scan_chunk *chunk = &scan->chunk[i];
         struct scan_from from = {.chunk = i};
 
@@ -432,6 +436,16 @@ static void scan_heap(struct scan *scan)
         scan_memory(scan, &from, chunk->address,
                 chunk->address + (chunk->size < SCAN_CHUNK_MAX ? chunk->size : SCAN_CHUNK_MAX));
     }
+}
+
+/* A program's handle of a stream is an address in the driver's memory, where all addresses are. */
+static void scan_driver(struct scan *scan)
+{
+    scan->is_driver = true;
+    scan_globals(scan, INTERN_MODULE_CUDA);
+    scan_heap(scan);
+    scan->is_driver = false;
+    scan->drivers = scan->chunks;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -636,13 +650,14 @@ static uint32_t scan_run(struct scan *scan, struct format_def_walk *walk)
         scan->flags |= FORMAT_WALK_HEAP;
     if (scan->read.is_cut)
         scan->flags |= FORMAT_WALK_PARTS;
-    scan_globals(scan);
+    scan_driver(scan);
+    scan_globals(scan, INTERN_MODULE_PROGRAM);
     scan_threads(scan, walk->why == FORMAT_WALK_ASKED);
     scan_heap(scan);
     scan_collect(scan);
     scan_make_rows(scan);
     walk->flags = scan->flags;
-    walk->objects = scan->chunks;
+    walk->objects = scan->chunks - scan->drivers;
     number = capture_walk_begin();
     scan_record(scan, number);
     walk->spent_ns = scan_clock() - begin;

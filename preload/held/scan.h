@@ -12,7 +12,8 @@
  * A root is a word of a file, of a thread's memory or a frame. A row names it by a stack number of one
  * frame, "#12": tools name it from the file's symbols (tools/load/heldnames.h), nothing is named here.
  *
- * Left out: what kedge, libcuda, libcudart and libc have, since their tables know all addresses;
+ * Left out: what kedge, libcuda, libcudart and libc have, since their tables know all addresses, and
+ * blocks of malloc that the variables of libcuda and libcudart reach, to which a stream's handle leads;
  * registers of this thread; stacks of threads that run (scanstack.h); blocks of other allocators than
  * glibc's, and pointers into the middle of one (scanread.h). What is not found is not guessed. A word
  * that is left over from an earlier call, or a number that happens to be an address, looks the same.

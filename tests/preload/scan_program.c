@@ -49,6 +49,7 @@ KEPT static char *view;
 KEPT static void *first_of_two, *second_of_two;
 KEPT static struct buffers *shared_one, *shared_two;
 KEPT static uintptr_t hidden;
+KEPT static cudaStream_t stream; /* an address in the driver's memory */
 KEPT static __thread void *mine;
 KEPT static char *big_chunk; /* of malloc's, mapped for itself */
 static pthread_barrier_t barrier;
@@ -119,7 +120,9 @@ __attribute__((noinline)) static void plant_all(void)
     shared_one = shared_two = calloc(1, sizeof *shared_one);
     shared_one->big = take("shared");
     hidden = ~(uintptr_t)take("hidden");
-    (void)take("leaked");
+    if (cudaStreamCreate(&stream) != cudaSuccess
+            || cudaMemsetAsync(take("leaked"), 0, KB, stream) != cudaSuccess)
+        exit(11);
     big_chunk = malloc(1024 * KB);
     *(void **)(void *)(big_chunk + 512 * KB) = take("chunk");
 }
