@@ -57,10 +57,10 @@ HOLDERS |= {
 }
 
 
-def build(name, level="-O0", *more):
+def build(name, level="-O0", *more, compiler=None):
     """A program of this folder, and the library that it loads."""
     source = next(HERE.glob(f"{name}.c*"))
-    compiler = os.environ.get("CC", "cc") if source.suffix == ".c" else shutil.which("g++") or shutil.which("clang++")
+    compiler = compiler or os.environ.get("CC", "cc") if source.suffix == ".c" else shutil.which("g++") or shutil.which("clang++")
     if not compiler:
         skip("no C++ compiler")
     flags = [level, "-g", f"-I{SOURCE}", "-D_GNU_SOURCE"]
@@ -118,6 +118,14 @@ def each_plant_of_cpp_is_named():
     build("scan_holders")
     planted, _ = failed("scan_holders")
     compare(at_failure(), planted, HOLDERS)
+
+
+def another_compiler_writes_other_dwarf():
+    if not shutil.which("clang"):
+        skip("no clang")
+    build("scan_program", compiler="clang")
+    planted, _ = failed("scan_program", "oom")
+    compare(at_failure(), planted, PLANTS)
 
 
 def no_name_is_wrong_in_optimised_programs():
@@ -243,6 +251,7 @@ def nothing_faults_beside_threads_that_go_on():
 
 
 if __name__ == "__main__":
-    main(each_plant_of_c_is_named, each_plant_of_cpp_is_named, no_name_is_wrong_in_optimised_programs, names_come_from_a_bundle,
+    main(each_plant_of_c_is_named, each_plant_of_cpp_is_named, another_compiler_writes_other_dwarf,
+         no_name_is_wrong_in_optimised_programs, names_come_from_a_bundle,
          without_symbols_a_word_has_its_file, what_is_left_at_the_end_is_named, kedge_held_asks_a_program_without_python,
          nothing_is_scanned_where_nobody_wants_it, a_bound_is_told, what_is_not_read_is_told, nothing_faults_beside_threads_that_go_on)

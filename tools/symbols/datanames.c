@@ -53,10 +53,10 @@ void datanames_free(struct datanames *data)
 
 /* ---- collecting ---- */
 
-/* Its address: a number, or a number and the operator for thread-local memory. */
+/* Its address: a number, one of a table, or a number and the operator for thread-local memory. */
 static bool datanames_place(Dwarf_Die *die, uint64_t *ret_start)
 {
-    Dwarf_Attribute attribute;
+    Dwarf_Attribute attribute, entry;
     Dwarf_Op *ops;
     size_t count;
 
@@ -64,6 +64,9 @@ static bool datanames_place(Dwarf_Die *die, uint64_t *ret_start)
             || dwarf_getlocation(&attribute, &ops, &count) != 0 || count == 0 || count > 2)
         return false;
     *ret_start = ops[0].number;
+    if (count == 1 && (ops[0].atom == DW_OP_addrx || ops[0].atom == DW_OP_GNU_addr_index))
+        return dwarf_getlocation_attr(&attribute, &ops[0], &entry) == 0
+                && dwarf_formaddr(&entry, ret_start) == 0;
     if (count == 1)
         return ops[0].atom == DW_OP_addr;
     *ret_start |= FORMAT_FRAME_TLS;
