@@ -240,6 +240,16 @@ def grows_by_hand():
         losses.append(make("kept", 1 << 20))
 
 
+def grows_beside():
+    """Of a line that grows the walk in the 6th round sees less than half of what it has at the peak, and most of that in `kept`."""
+    kept, current = [], None
+    for _ in rounds("trains", 11):
+        first, second = (make(label, size) for label, size in (("kept", 1 << 20), ("current", 3 << 20)))
+        kept.append(first)
+        current, first, second = second, None, None
+    return current
+
+
 def grows_without_rounds():
     held_plants.KEPT = [make("kept", 1 << 20) for _ in range(20)]
 

@@ -13,6 +13,7 @@
 #include "tools/load/heldnames.h"
 
 enum {
+    LEAST_HELD = 4,  /* of its bytes at the peak this part must be in a walk before it */
     LEAST_REST = 20, /* a leak is told beside its largest line if others gain this part of it */
 };
 
@@ -69,9 +70,12 @@ static uint32_t last_walk(const struct load *load)
     return walk;
 }
 
-/* The holder of most of its bytes, by the last walk; no text: there was none, or nobody. */
+/*
+ * The holder of most of its bytes, by the last walk; no text: there was none, or nobody. *ret_seen:
+ * its bytes that were live then.
+ */
 static struct answer_holder largest_holder(
-        const struct answer_facts *facts, const struct subject *subject)
+        const struct answer_facts *facts, const struct subject *subject, uint64_t *ret_seen)
 {
     const struct read_capture *capture = facts->of.load->capture;
     uint32_t walk = last_walk(facts->of.load);
@@ -79,6 +83,7 @@ static struct answer_holder largest_holder(
     struct answer_holder most = {0};
     struct keytable index = {0};
 
+    *ret_seen = 0;
     heldnames_fill(facts->of.load, facts->of.symbols);
     for (size_t i = 0; walk && i < capture->held_count; i++) {
         const struct read_held *row = &capture->held[i];
@@ -90,6 +95,7 @@ static struct answer_holder largest_holder(
         holder->is_one = !holder->text || (holder->is_one && strcmp(holder->text, row->text) == 0);
         holder->text = holder->text ? holder->text : row->text;
         free(plain);
+        *ret_seen += row->bytes;
         holder->bytes += row->bytes;
         holder->count += row->count;
         if (holder->bytes > most.bytes)
@@ -119,15 +125,18 @@ static const char *holder_cure(const char *text)
 static char *holder_text(const struct answer_facts *facts, const struct subject *subject)
 {
     struct answer_holder holder = {0};
+    uint64_t seen = 0;
     char *text = NULL;
 
     if (!facts->window.is_named)
-        holder = largest_holder(facts, subject);
+        holder = largest_holder(facts, subject, &seen);
     char *told = !holder.text ? vec_text("")
             : holder.is_one   ? vec_text(holder.text)
                               : without_keys(holder.text);
     const char *first = strchr(told, '\n'); /* behind the kind */
-    bool is_most = holder.bytes >= subject->bytes / 2;
+    /* A walk before the peak saw what had grown until then. */
+    uint64_t of = facts->is_failure ? subject->bytes : seen;
+    bool is_most = holder.bytes >= of / 2 && holder.bytes >= subject->bytes / LEAST_HELD;
     /* What has no name is no answer. */
     if (!first || !is_most || strstr(first, " of ?")
             || strncmp(first, "\nnothing that ", 14) == 0) {

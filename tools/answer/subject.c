@@ -34,6 +34,13 @@ static const struct growth_site *growing_sites(const struct subject_facts *facts
     return growth_first(&facts->growth, TREND_GROWS);
 }
 
+/* Whether the site stands for the stack. */
+static bool is_of_site(
+        const struct subject_facts *facts, const struct growth_site *site, uint32_t stack)
+{
+    return site->stack && facts->growth.alike[stack] == site->stack;
+}
+
 /* The sum of what the sites of `has` (NULL: all) gain that rise with one of them, the `first`. */
 static struct growth_site growth_with(
         const struct subject_facts *facts, const bool *has, const struct growth_site *first)
@@ -237,11 +244,12 @@ static bool is_main_loop(
     size_t below = 0, count;
     const struct growth_site *sites = growing_sites(facts, &count);
 
-    for (size_t i = 0; i < count; i++)
-        if (subject->has[sites[i].stack])
-            growing += facts->lines->of_stack[sites[i].stack].bytes;
-    for (size_t i = 1; i < facts->load->trace->stack_count; i++)
-        below += subject->has[i];
+    for (uint32_t stack = 1; stack < facts->load->trace->stack_count; stack++) {
+        below += subject->has[stack];
+        for (size_t i = 0; i < count && subject->has[stack]; i++)
+            if (is_of_site(facts, &sites[i], stack))
+                growing += facts->lines->of_stack[stack].bytes;
+    }
     return growing < subject->bytes / 2 || below > trunk->own / 4 * 3;
 }
 
@@ -296,14 +304,12 @@ static void keep_what_grows(const struct subject_facts *facts, struct subject *s
     bool *grows = vec_new(stacks, sizeof(*grows));
 
     subject->bytes = subject->blocks = 0;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t stack = sites[i].stack;
-
-        if (!stack || !subject->has[stack] || !growth_is_one(&sites[i], &subject->growth))
-            continue;
-        grows[stack] = true;
-        subject->bytes += facts->lines->of_stack[stack].bytes;
-        subject->blocks += facts->lines->of_stack[stack].count;
+    for (uint32_t stack = 1; stack < stacks; stack++) {
+        for (size_t i = 0; i < count && subject->has[stack] && !grows[stack]; i++)
+            grows[stack] = is_of_site(facts, &sites[i], stack)
+                    && growth_is_one(&sites[i], &subject->growth);
+        subject->bytes += grows[stack] ? facts->lines->of_stack[stack].bytes : 0;
+        subject->blocks += grows[stack] ? facts->lines->of_stack[stack].count : 0;
     }
     free(subject->has);
     subject->has = grows;

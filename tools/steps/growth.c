@@ -146,7 +146,60 @@ struct places {
     size_t change_count, change_room, changed_count, changed_room;
 };
 
-static void growth_places(const struct trace *trace, struct places *places)
+static bool is_interpreter(const struct trace *trace, uint32_t module)
+{
+    const char *path = module == TRACE_NONE ? "" : trace->modules[module].path;
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+
+    return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
+}
+
+static uint64_t growth_mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/*
+ * Stacks with the same Python calls are one place, whatever the interpreter's own frames are:
+ * CPython makes none in C for a call that it has specialised, after some eight times.
+ */
+static struct key growth_key(const struct trace *trace, uint32_t number)
+{
+    const struct trace_stack *stack = &trace->stacks[number];
+    struct key key = {0, 0, 1};
+
+    if (stack->pycount == 0)
+        return (struct key){number, 0, 0};
+    for (uint32_t i = 0; i < stack->pycount; i++) {
+        const struct trace_pyframe *frame = &trace->pyframes[stack->pyfirst + i];
+
+        key.a = growth_mix(key.a, (uintptr_t)frame->function);
+        key.a = growth_mix(key.a, (uint64_t)frame->line << 32 | (uint32_t)frame->instruction);
+    }
+    for (uint32_t i = 0; i < stack->count; i++) {
+        const struct trace_frame *frame = &trace->frames[stack->first + i];
+        if (!is_interpreter(trace, frame->module))
+            key.b = growth_mix(key.b, frame->offset ^ (uint64_t)frame->module << 48);
+    }
+    return key;
+}
+
+/* Per stack the first one of its place; the caller frees it. */
+static uint32_t *alike_stacks(const struct trace *trace)
+{
+    uint32_t *alike = vec_new(trace->stack_count, sizeof(*alike));
+    struct keytable known = {0};
+
+    for (uint32_t i = 1; i < trace->stack_count; i++) {
+        uint32_t *first = keytable_at(&known, growth_key(trace, i), i);
+
+        alike[i] = *first;
+    }
+    keytable_done(&known);
+    return alike;
+}
+
+static void growth_places(const struct trace *trace, const uint32_t *alike, struct places *places)
 {
     struct keytable numbers = {0};
     uint32_t last = trace->block_count ? trace->blocks[trace->block_count - 1].born : 0;
@@ -157,10 +210,10 @@ static void growth_places(const struct trace *trace, struct places *places)
     for (size_t i = 0; i < trace->block_count; i++) {
         const struct trace_block *block = &trace->blocks[i];
         uint64_t size = block->stack ? 0 : block->size;
-        uint32_t number = keytable_number(&numbers, (struct key){block->stack, size, 0});
+        uint32_t number = keytable_number(&numbers, (struct key){alike[block->stack], size, 0});
         if (number == places->count)
             VEC_PUSH(places->at, places->count, places->room) =
-                    (struct place){.stack = block->stack, .size = size};
+                    (struct place){.stack = alike[block->stack], .size = size};
         places->of[i] = number;
         places->at[number].at_last += block->died > last ? block->size : 0;
         places->at[number].at_end += block->died == TRACE_NEVER ? block->size : 0;
@@ -362,7 +415,8 @@ static void judge(const struct trace *trace, struct growth *growth)
     struct trend_figures *figures[STATED_ROUNDS] = {NULL};
     struct places places = {0};
 
-    growth_places(trace, &places);
+    growth->alike = alike_stacks(trace);
+    growth_places(trace, growth->alike, &places);
     for (size_t kind = 0; kind < growth->kind_count; kind++)
         figures[kind] = judge_places(trace, &growth->rounds[kind], &places);
     for (size_t i = 0; i < places.count; i++) {
@@ -448,6 +502,7 @@ void growth_done(struct growth *growth)
     for (size_t i = 0; i < growth->kind_count; i++)
         rounds_done(&growth->rounds[i]);
     free(growth->sites);
+    free(growth->alike);
     free(growth->why);
     *growth = (struct growth){0};
 }

@@ -54,6 +54,7 @@ struct growth {
     size_t kind_count;
     struct growth_site *sites; /* those that grow, the unknown, the filled; most bytes first */
     size_t site_count, site_room;
+    uint32_t *alike; /* per stack the one that stands for all of its place; NULL: no rounds */
     size_t counts[TREND_COUNT];
     uint64_t last; /* bytes of all sites at the end of the last round of rounds[0] */
     char *why;     /* why there are no rounds; NULL: there are */

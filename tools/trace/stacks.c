@@ -52,6 +52,7 @@ static void add_python(struct stacks *stacks, uint32_t stack, uint32_t pystack)
                 .function = *frames[i].qualname ? frames[i].qualname : frames[i].name,
                 .file = frames[i].file,
                 .line = pylines_find(&lines, frames[i].lasti),
+                .instruction = frames[i].lasti,
                 .is_entry = frames[i].is_entry,
                 .is_native = frames[i].table == FORMAT_PYTABLE_NATIVE};
     }

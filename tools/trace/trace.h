@@ -79,6 +79,7 @@ struct trace_pyframe {
     bool is_entry;               /* called from C: the interpreter's loop is in the native stack */
     /* no Python: a native function among the frames, as another tool named it (kedge import) */
     bool is_native;
+    int32_t instruction; /* tells the calls of one line apart */
 };
 
 struct trace_stack {

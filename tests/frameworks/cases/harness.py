@@ -152,6 +152,15 @@ def environment(**changes):
     return env
 
 
+def not_in_readme(begin, printed):
+    """The lines of the top README between the line `begin` and the next end that none of the texts `printed` has, whole or as a part of
+    a line; blanks do not count. One row if there are no such lines."""
+    text = (SOURCE / "README.md").read_text(encoding="utf-8")
+    shown = [" ".join(line.split()) for line in text.partition(begin)[2].partition("<!-- end -->")[0].splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for one in printed for line in one.splitlines()]
+    return [line for line in shown if not any(line in whole for whole in lines)] if len(shown) > 2 else ["(no lines)"]
+
+
 def died_at_its_end(status, errors):
     """CPython up to 3.13 ends a thread that asks for the interpreter after its end by unwinding it, which C++ answers with
     std::terminate. PyTorch's autograd threads meet that now and then, without kedge as well, when all is printed."""

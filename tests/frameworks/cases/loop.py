@@ -177,7 +177,7 @@ class Row:
 
 
     def not_as_in_readme(self):
-        """The lines of the top README's first screen that its commands do not print, whole or a part of one; blanks do not count."""
+        """The lines of the top README's first screen that its commands do not print."""
         shutil.copy(harness.HERE / "scripts" / self.case.script, self.work)
         line = ["python", self.case.script, *self.case.bad, "--steps", "20"]
         good = [word for word in line if word not in self.case.bad]
@@ -185,11 +185,8 @@ class Row:
         for status, words in ((1, ["run", "--capture", "leak.kcap", "--", *line]), (0, ["run", "--capture", "mended.kcap", "--", *good]),
                               (0, ["check", "mended.kcap", "growth==0"])):
             done = self.command("kedge", *words, rc=status, SIMCUDA_MEMORY="400M")
-            printed += [" ".join(l.split()) for l in (done.stderr + done.stdout).splitlines()]
-            printed.append("$ kedge " + " ".join(words).replace("growth==0", "'growth==0'"))
-        text = (harness.SOURCE / "README.md").read_text(encoding="utf-8")
-        shown = [" ".join(l.split()) for l in text.partition(README_BEGIN)[2].partition("<!-- end -->")[0].splitlines() if l.strip()]
-        return [l for l in shown if not any(l in p for p in printed)] if len(shown) > 10 else ["(no lines)"]
+            printed += [done.stderr, done.stdout, "$ kedge " + " ".join(words).replace("growth==0", "'growth==0'")]
+        return harness.not_in_readme(README_BEGIN, printed)
 
 
 def line_of(script, text):

@@ -15,7 +15,7 @@ static uint32_t stack_of(struct trace *trace, const char *const *functions, uint
     uint32_t stack = trace_add_stack(trace, &native, 1, false);
 
     for (uint32_t i = 0; i < count; i++)
-        frames[i] = (struct trace_pyframe){functions[i], "m.py", 10 + i, i + 1 == count, false};
+        frames[i] = (struct trace_pyframe){functions[i], "m.py", 10 + i, i + 1 == count, false, 0};
     if (count)
         trace_set_python(trace, stack, frames, count, false);
     return stack;

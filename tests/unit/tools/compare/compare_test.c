@@ -254,7 +254,7 @@ TEST(interleaved_threads_find_their_partners)
 static uint32_t ask(struct story *story, unsigned line, uint64_t size)
 {
     struct trace_frame native = {TRACE_NONE, 0x1234};
-    struct trace_pyframe python = {"layer", "model.py", line, true, false};
+    struct trace_pyframe python = {"layer", "model.py", line, true, false, 0};
     uint32_t stack = trace_add_stack(story->trace, &native, 1, false);
     uint32_t block = story_alloc(story, 7, size);
 

@@ -16,7 +16,7 @@ static uint32_t add_stack(struct trace *trace, uint8_t build, const char *functi
     uint32_t stack = trace_add_stack(trace, &frame, 1, false);
 
     trace_set_python(
-            trace, stack, &(struct trace_pyframe){function, "m.py", 7, true, false}, 1, false);
+            trace, stack, &(struct trace_pyframe){function, "m.py", 7, true, false, 0}, 1, false);
     return stack;
 }
 

@@ -320,11 +320,12 @@ TEST(why_there_are_no_rounds_is_told)
 TEST(what_one_line_of_the_program_lets_grow_is_one_site)
 {
     static const struct trace_pyframe linear = {
-            "linear", "/x/site-packages/torch/nn/l.py", 7, false, false};
+            "linear", "/x/site-packages/torch/nn/l.py", 7, false, false, 0};
     static const struct trace_pyframe gelu = {
-            "gelu", "/x/site-packages/torch/nn/g.py", 8, false, false};
-    static const struct trace_pyframe evaluate = {"evaluate", "/home/me/leak.py", 41, true, false};
-    static const struct trace_pyframe train = {"train", "/home/me/leak.py", 30, true, false};
+            "gelu", "/x/site-packages/torch/nn/g.py", 8, false, false, 0};
+    static const struct trace_pyframe evaluate = {
+            "evaluate", "/home/me/leak.py", 41, true, false, 0};
+    static const struct trace_pyframe train = {"train", "/home/me/leak.py", 30, true, false, 0};
     const struct trace_pyframe frames[][2] = {{linear, evaluate}, {gelu, evaluate}, {gelu, train}};
     static const uint64_t sizes[] = {100, 50, 7};
     struct story s = story_begin();

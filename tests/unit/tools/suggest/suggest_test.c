@@ -516,13 +516,13 @@ static void python_site(struct pair *p, uint64_t site, const struct trace_pyfram
     (const struct trace_pyframe[]){__VA_ARGS__}, \
             sizeof((struct trace_pyframe[]){__VA_ARGS__}) / sizeof(struct trace_pyframe)
 
-static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false};
+static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false, 0};
 static const struct trace_pyframe attend_again = {
-        "Block.attend", "/home/me/gpt.py", 30, false, false};
-static const struct trace_pyframe norm = {"Block.norm", "/home/me/gpt.py", 40, false, false};
-static const struct trace_pyframe train = {"main", "/home/me/train.py", 9, false, false};
+        "Block.attend", "/home/me/gpt.py", 30, false, false, 0};
+static const struct trace_pyframe norm = {"Block.norm", "/home/me/gpt.py", 40, false, false, 0};
+static const struct trace_pyframe train = {"main", "/home/me/train.py", 9, false, false, 0};
 static const struct trace_pyframe linear = {
-        "Linear.forward", "/usr/lib/python3/dist-packages/torch/nn/linear.py", 7, false, false};
+        "Linear.forward", "/usr/lib/python3/dist-packages/torch/nn/linear.py", 7, false, false, 0};
 
 static const struct suggest_rules_hint *only_python_hint(const struct suggest_rules *m)
 {

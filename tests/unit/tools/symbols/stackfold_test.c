@@ -9,12 +9,12 @@
 
 #define PACKAGES "/e/lib/python3.12/site-packages"
 
-static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false};
-static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true, false};
+static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false, 0};
+static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true, false, 0};
 static const struct trace_pyframe linear = {
-        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false, false};
+        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false, false, 0};
 static const struct trace_pyframe thread = {
-        "run", "/usr/lib/python3.12/threading.py", 982, false, false};
+        "run", "/usr/lib/python3.12/threading.py", 982, false, false, 0};
 
 enum {
     LIBC,

@@ -101,25 +101,25 @@ static const char names[] =
 
 #define PACKAGES "/e/lib/python3.12/site-packages"
 
-static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true, false};
-static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false};
-static const struct trace_pyframe block = {"Block.forward", "/home/me/gpt.py", 33, false, false};
+static const struct trace_pyframe train = {"step", "/home/me/train.py", 60, true, false, 0};
+static const struct trace_pyframe attend = {"Block.attend", "/home/me/gpt.py", 28, false, false, 0};
+static const struct trace_pyframe block = {"Block.forward", "/home/me/gpt.py", 33, false, false, 0};
 static const struct trace_pyframe llama = {
-        "Llama.forward", PACKAGES "/transformers/llama.py", 155, false, false};
+        "Llama.forward", PACKAGES "/transformers/llama.py", 155, false, false, 0};
 static const struct trace_pyframe mistral = {
-        "Mistral.forward", PACKAGES "/transformers/mistral.py", 90, false, false};
+        "Mistral.forward", PACKAGES "/transformers/mistral.py", 90, false, false, 0};
 static const struct trace_pyframe linear = {
-        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false, false};
-static const struct trace_pyframe layer_norm = {
-        "layer_norm", "/usr/lib/python3/dist-packages/torch/nn/functional.py", 2900, false, false};
+        "Linear.forward", PACKAGES "/torch/nn/linear.py", 125, false, false, 0};
+static const struct trace_pyframe layer_norm = {"layer_norm",
+        "/usr/lib/python3/dist-packages/torch/nn/functional.py", 2900, false, false, 0};
 static const struct trace_pyframe call_impl = {
-        "Module._call_impl", PACKAGES "/torch/nn/modules/module.py", 1747, false, false};
+        "Module._call_impl", PACKAGES "/torch/nn/modules/module.py", 1747, false, false, 0};
 static const struct trace_pyframe thread = {
-        "run", "/usr/lib/python3.12/threading.py", 982, false, false};
-static const struct trace_pyframe frozen = {"_find", "<frozen importlib>", 1, false, false};
-static const struct trace_pyframe typed = {"<module>", "<string>", 1, true, false};
+        "run", "/usr/lib/python3.12/threading.py", 982, false, false, 0};
+static const struct trace_pyframe frozen = {"_find", "<frozen importlib>", 1, false, false, 0};
+static const struct trace_pyframe typed = {"<module>", "<string>", 1, true, false, 0};
 static const struct trace_pyframe ours = {
-        "enter", "/opt/kedge/python/_kedge_torch.py", 90, false, false};
+        "enter", "/opt/kedge/python/_kedge_torch.py", 90, false, false, 0};
 
 #define NATIVE(...)      \
     (const enum place[]) \
@@ -385,8 +385,8 @@ TEST(ways_and_words_are_of_the_same_frames)
 TEST(a_title_has_the_line_that_one_of_two_places_has)
 {
     static const struct trace_pyframe evaluate = {
-            "evaluate", "/home/me/train.py", 41, false, false};
-    static const struct trace_pyframe gpt = {"GPT.forward", "/home/me/gpt.py", 45, false, false};
+            "evaluate", "/home/me/train.py", 41, false, false, 0};
+    static const struct trace_pyframe gpt = {"GPT.forward", "/home/me/gpt.py", 45, false, false, 0};
     struct bench bench = bench_begin();
 
     add(&bench, NATIVE(MALLOC, LOOP), PYTHON(&attend, &call_impl, &block, &gpt, &evaluate), false);
@@ -453,15 +453,15 @@ TEST(words_are_names_of_the_program)
 TEST(frames_that_another_tool_named_are_known_by_their_names)
 {
     static const struct trace_pyframe allocator = {
-            "c10::cuda::malloc(void**)", "CUDACachingAllocator.cpp", 0, false, true};
+            "c10::cuda::malloc(void**)", "CUDACachingAllocator.cpp", 0, false, true, 0};
     static const struct trace_pyframe result = {
-            "at::Tensor at::detail::_empty(int)", "", 0, false, true};
+            "at::Tensor at::detail::_empty(int)", "", 0, false, true, 0};
     static const struct trace_pyframe operation = {
-            "at::native::gelu(at::Tensor const&)", "", 0, false, true};
+            "at::native::gelu(at::Tensor const&)", "", 0, false, true, 0};
     static const struct trace_pyframe engine = {
-            "void torch::autograd::apply<int>(int)", "engine.cpp", 4, false, true};
-    static const struct trace_pyframe own = {"mine::fill(int)", "fill.cu", 12, false, true};
-    static const struct trace_pyframe nameless = {"mine::copy(int)", "", 0, false, true};
+            "void torch::autograd::apply<int>(int)", "engine.cpp", 4, false, true, 0};
+    static const struct trace_pyframe own = {"mine::fill(int)", "fill.cu", 12, false, true, 0};
+    static const struct trace_pyframe nameless = {"mine::copy(int)", "", 0, false, true, 0};
     struct bench bench = bench_begin();
 
     add(&bench, NATIVE(END), PYTHON(&allocator, &operation, &attend, &train), false);
