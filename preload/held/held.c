@@ -72,7 +72,7 @@ static double seconds;
 static long most; /* objects of a walk */
 static bool is_found;
 /* The classes' own functions. */
-static pyhost_init make_error, make_accelerator_error;
+static pyhost_init make_error, make_accelerator_error, make_cupy_error;
 static uint64_t errors, failures; /* counted by this module; by oom.c at the last look */
 
 static bool held_find_functions(void)
@@ -258,9 +258,16 @@ static int held_accelerator_error(object *self, object *args, object *keywords)
     return r < 0 || !held_may_walk() || oom_count(&device) == failures ? r : held_failed(self);
 }
 
+static int held_cupy_error(object *self, object *args, object *keywords)
+{
+    int r = make_cupy_error(self, args, keywords);
+
+    return r < 0 || !held_may_walk() ? r : held_failed(self);
+}
+
 static atomic_int asking;
 enum {
-    ASKING_NEVER, /* no interpreter with PyTorch */
+    ASKING_NEVER, /* no interpreter with one of the frameworks */
     ASKING_MAY,
     ASKING_NOW,  /* the thread of asked.c asks for the GIL, or has it */
     ASKING_OVER, /* the interpreter ends */
@@ -410,13 +417,13 @@ static bool held_take(bool (*may_go_on)(enum format_ask_state), int *ret_gil)
     return false;
 }
 
-/* ---- programs without PyTorch ---------------------------------------------------------------- */
+/* ---- programs without a framework that is known ---------------------------------------------- */
 
-static atomic_bool has_torch; /* it was found, and objects are walked */
+static atomic_bool has_framework; /* it was found, and objects are walked */
 
 static uint32_t held_scan(enum format_walk_why why, int device)
 {
-    return (wanted & WANTED_SCAN) && !has_torch && held_may_walk() ? scan_walk(why, device) : 0;
+    return (wanted & WANTED_SCAN) && !has_framework && held_may_walk() ? scan_walk(why, device) : 0;
 }
 
 static void held_request_failed(int device, uint64_t count)
@@ -448,7 +455,7 @@ static enum format_ask_result held_asked(
     int gil;
 
     *ret_walk = 0;
-    if ((wanted & WANTED_SCAN) && !has_torch)
+    if ((wanted & WANTED_SCAN) && !has_framework)
         return held_asked_scan(may_go_on, ret_walk);
     if (!atomic_compare_exchange_strong(&asking, &may, ASKING_NOW))
         return may == ASKING_OVER ? FORMAT_ASK_ENDED : FORMAT_ASK_NO_PYTHON;
@@ -485,35 +492,78 @@ bool held_start(const struct config *config)
     return (wanted & (WANTED_STEP | WANTED_GROWTH | WANTED_COLLECT)) != 0;
 }
 
-void held_find(void)
-{
-    object *error, *accelerator, *end;
+/* ---- frameworks ------------------------------------------------------------------------------ */
 
-    if (!wanted || is_found || !pyhost_has_module("torch._C"))
-        return;
-    error = pyhost_in_module("torch._C", "OutOfMemoryError");
-    if (!error)
-        error = pyhost_in_module("torch._C", "_OutOfMemoryError");  /* older ones */
-    accelerator = pyhost_in_module("torch._C", "AcceleratorError"); /* not in 2.5 */
-    end = pyhost_in_module("threading", "_shutdown");
-    if (!error || !end || !held_find_functions())
-        return;
+/* Those whose objects held.py knows, with the errors about memory. */
+static const struct held_framework {
+    const char *module;
+    struct held_error {
+        const char *name, *older; /* what it was called */
+        pyhost_init ours, *theirs;
+    } errors[2];
+} frameworks[] = {
+        {"torch._C",
+                {{"OutOfMemoryError", "_OutOfMemoryError", held_error, &make_error},
+                        {"AcceleratorError", NULL, held_accelerator_error, /* not in 2.5 */
+                                &make_accelerator_error}}},
+        {"cupy.cuda.memory", {{"OutOfMemoryError", NULL, held_cupy_error, &make_cupy_error}}},
+};
+enum {
+    FRAMEWORKS = sizeof frameworks / sizeof *frameworks,
+    FRAMEWORK_ERRORS = sizeof frameworks->errors / sizeof *frameworks->errors,
+};
+static bool is_watched[FRAMEWORKS];
+
+static object *held_error_type(const struct held_framework *framework, size_t at)
+{
+    const struct held_error *error = &framework->errors[at];
+    object *type = error->name ? pyhost_in_module(framework->module, error->name) : NULL;
+
+    return type || !error->older ? type : pyhost_in_module(framework->module, error->older);
+}
+
+/* What is the same with each framework. */
+static bool held_begin(void)
+{
+    object *end = pyhost_in_module("threading", "_shutdown");
+
+    if (!end || !held_find_functions())
+        return false;
     is_found = true;
-    has_torch = true;
+    has_framework = true;
     if (!collect_find())
         wanted &= ~(unsigned)WANTED_COLLECT;
-    if (wanted & (WANTED_OOM | WANTED_COLLECT))
-        (void)pyhost_watch_init(error, held_error, &make_error);
-    if ((wanted & (WANTED_OOM | WANTED_COLLECT)) && accelerator)
-        (void)pyhost_watch_init(accelerator, held_accelerator_error, &make_accelerator_error);
     if ((wanted & (WANTED_END | WANTED_ASK | WANTED_GROWTH)) && pyhost_watch_before(end, held_end)
             && (wanted & WANTED_ASK))
         atomic_store(&asking, ASKING_MAY);
+    return true;
+}
+
+static bool held_watch(const struct held_framework *framework)
+{
+    if (!pyhost_has_module(framework->module) || !held_error_type(framework, 0)
+            || !(is_found || held_begin()))
+        return false;
+    for (size_t i = 0; i < FRAMEWORK_ERRORS && (wanted & (WANTED_OOM | WANTED_COLLECT)); i++) {
+        const struct held_error *error = &framework->errors[i];
+        object *type = held_error_type(framework, i);
+
+        if (type)
+            (void)pyhost_watch_init(type, error->ours, error->theirs);
+    }
+    return true;
+}
+
+void held_find(void)
+{
+    for (size_t i = 0; wanted && i < FRAMEWORKS; i++)
+        is_watched[i] = is_watched[i] || held_watch(&frameworks[i]);
 }
 
 void held_forget(void)
 {
     is_found = false;
+    memset(is_watched, 0, sizeof is_watched);
     if (atomic_load(&asking) != ASKING_NEVER)
         atomic_store(&asking, ASKING_OVER);
 }

@@ -43,13 +43,68 @@ FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")  # as oom.c knows them
 
 
-# ---- PyTorch -------------------------------------------------------------------------------------------------------
+# ---- frameworks ----------------------------------------------------------------------------------------------------
 
-class Torch:
+class Arrays:
+    """What is asked of arrays without graphs, which are CuPy's: by descriptors of its classes, which are C's. An array has a
+    pointer, and that the memory in which it lies; a view has the array, or its pointer. Others are left out: where JAX's tells
+    its address it may wait for a computation, which may wait for this thread (DESIGN.md)."""
+    graphs, runs = True, False  # there are none to read
+
+    def __init__(self):
+        core, memory = modules.get("cupy._core.core"), modules.get("cupy.cuda.memory")
+        self.array = getattr(core, "_ndarray_base", None) or getattr(core, "ndarray", None)  # older ones
+        self.pointer, self.memory = getattr(memory, "MemoryPointer", None), getattr(memory, "BaseMemory", None)
+        self.of_objects = getattr(modules.get("numpy"), "ndarray", None)
+        self.off = modules["contextlib"].nullcontext
+
+    def kind(self, t):
+        """t(ensor), which is an array, too, s(torage), a(rray of objects) or ""."""
+        mro = mro_of(t)
+        for kind, of in (("t", self.array), ("s", self.pointer), ("s", self.memory), ("a", self.of_objects)):
+            if of in mro:
+                return kind
+        return ""
+
+    def is_array(self, obj):
+        """Of CuPy's: an array, a pointer or memory."""
+        mro = mro_of(type(obj))
+        return self.array in mro or self.pointer in mro or self.memory in mro
+
+    def storage(self, obj):
+        """(address, bytes, references of C++'s) on a device, or None."""
+        try:
+            obj = self.array.data.__get__(obj) if self.array in mro_of(type(obj)) else obj
+            obj = self.pointer.mem.__get__(obj) if self.pointer in mro_of(type(obj)) else obj
+            address, size = self.memory.ptr.__get__(obj), self.memory.size.__get__(obj)
+        except (TypeError, AttributeError):
+            return None
+        return (address, size, 0) if address and size else None
+
+    of_storage = storage
+
+    def count_native(self, tensor):
+        """References to a tensor's Python object that stand for all of C++'s: one at most."""
+        return 0
+
+    def extra(self, obj, kind):
+        """References that gc does not show: [(name, object)]."""
+        is_read = kind == "a" and obj.dtype.hasobject and obj.size < 1 << 20
+        return [(f".flat[{i}]", o) for i, o in enumerate(obj.flat) if o is not None] if is_read else []
+
+    def grad_fns(self, tensors):
+        return ()
+
+    def saved(self, nodes):
+        return ()
+
+
+class Torch(Arrays):
     """What is asked of PyTorch. `graphs`: it has the names by which graphs are read, which are not all documented.
     `runs`: neither graphs nor gradients are read (backward_runs), or no longer."""
 
     def __init__(self):
+        super().__init__()
         self.torch = torch = modules["torch"]
         self.base = torch._C.TensorBase
         self.storages = torch.UntypedStorage
@@ -57,7 +112,6 @@ class Torch:
         self.tables = [getattr(torch.nn, name, None) for name in ("ModuleDict", "ParameterDict")]
         self.saved_type = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
         self.graphs = hasattr(self.saved_type, "data") and hasattr(self.saved_type, "unpack_hook")
-        self.arrays = getattr(modules.get("numpy"), "ndarray", None)
         self.uses = getattr(self.base, "_use_count", None)
         self.storage_uses = getattr(torch._C, "_storage_Use_Count", None)
         self.off = torch._C.DisableTorchFunction  # and no mode, as that of torch.set_default_device
@@ -79,15 +133,18 @@ class Torch:
     def kind(self, t):
         """t(ensor), s(torage), v: a saved tensor, a(rray of objects), n(ode of a graph), m(odule), o(ptimizer) or ""."""
         mro = mro_of(t)
-        for kind, of in (("t", self.base), ("s", self.storages), ("v", self.saved_type), ("a", self.arrays),
+        for kind, of in (("t", self.base), ("s", self.storages), ("v", self.saved_type),
                          ("m", self.module), ("o", self.optimizer)):
             if of in mro:
                 return kind
+        if super().kind(t):
+            return super().kind(t)
         is_node = any("next_functions" in dict_of(k) for k in mro) and dict_of(t).get("__module__") != "torch.autograd.graph"
         return "n" if is_node else ""
 
     def storage(self, tensor):
-        """(address, bytes, references of C++'s) on a device, or None."""
+        if self.is_array(tensor):
+            return super().storage(tensor)
         try:
             base = self.base
             if not base.is_cuda.__get__(tensor) or base.layout.__get__(tensor) is not self.torch.strided:
@@ -97,6 +154,8 @@ class Torch:
             return None
 
     def of_storage(self, storage):
+        if self.is_array(storage):
+            return super().storage(storage)
         if storage.device.type != "cuda":
             return None
         address, size = storage.data_ptr(), storage.nbytes()
@@ -104,22 +163,21 @@ class Torch:
         return (address, size, uses) if address and size else None
 
     def count_native(self, tensor):
-        """References to a tensor's Python object that stand for all of C++'s: one at most."""
-        return int(self.uses is not None and self.uses(tensor) > 1)
+        return int(self.uses is not None and not self.is_array(tensor) and self.uses(tensor) > 1)
 
     def extra(self, obj, kind):
-        """References that gc does not show: [(name, object)]."""
-        base, found = self.base, []
-        if kind == "t":
+        base, found = self.base, super().extra(obj, kind)
+        if kind == "t" and not self.is_array(obj):
             if not self.runs and (base.is_leaf.__get__(obj) or base.retains_grad.__get__(obj)):
                 found += [(".grad", o) for o in self.read(base.grad.__get__, [obj])]
             found.append(("._base", base._base.__get__(obj)))
             found.append(("._backward_hooks", base._backward_hooks.__get__(obj)))
         elif kind == "v" and self.graphs and not self.runs:
             found += [(".data", o) for o in self.members([obj], "data")]
-        elif kind == "a" and obj.dtype.hasobject and obj.size < 1 << 20:
-            found += [(f".flat[{i}]", o) for i, o in enumerate(obj.flat)]
         return [(name, o) for name, o in found if o is not None]
+
+    def grad_fns(self, tensors):
+        return self.read(self.base.grad_fn.__get__, tensors)
 
     def saved(self, nodes):
         """(node, name, object) of what nodes keep, as it lies there: no unpack hook runs."""
@@ -495,6 +553,8 @@ class Walk:
             return ".__dict__"
         if self.kind(up) == "t" and self.kind(here) == "n":
             return ".grad_fn"
+        if self.api.is_array(up) and self.api.is_array(here):
+            return "._base"
         kind = name_of(type(up))
         return ".cache" if kind == "_lru_cache_wrapper" else f".<in {kind}>"
 
@@ -638,7 +698,7 @@ class Graphs:
     def __init__(self, api, tensors, nodes, deadline):
         self.nodes, self.held, self.next = {}, {id(node): [node] for node in nodes}, {}
         found, self.cut = list(nodes), False
-        for tensor, node in zip(tensors, api.read(api.base.grad_fn.__get__, tensors)):
+        for tensor, node in zip(tensors, api.grad_fns(tensors)):
             if node is not None:
                 self.held.setdefault(id(node), []).append(tensor)
                 found.append(node)
@@ -869,7 +929,7 @@ class Namer:
                 for path in (walk.holders(obj) if id(obj) in walk.wheres else ()) or [walk.path(obj)]:
                     if path.kind() == "graph":
                         found.append((path.root.node, "graph"))
-                    elif not path.tail.endswith("._base"):
+                    elif not path.tail.endswith(("._base", "._base...")):
                         found.append((path, path.kind()))
             elif id(obj) in self.lost:
                 path, kind = self.lost[id(obj)]
@@ -1045,7 +1105,7 @@ def look(blocks, error, seconds, objects):
     """blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
-    api = Torch()
+    api = Torch() if "torch._C" in modules else Arrays()
     deadline = time.monotonic() + 0.7 * seconds  # of walks; paths come after them
     with api.off():
         found = take(api, blocks, error, deadline, objects)
@@ -1121,7 +1181,7 @@ def take(api, blocks, error, deadline, most):
     del obj
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
-    api.runs = backward_runs(caller, error)
+    api.runs = type(api) is Torch and backward_runs(caller, error)
     flags = 2 if api.runs else 0 if api.graphs else 4
     near, far, last = all_roots(walk, there, error, caller)
     walk.run(near)
@@ -1129,7 +1189,8 @@ def take(api, blocks, error, deadline, most):
     walk.run_large()
     flags |= 2 * api.runs
     every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
-    graphs = Graphs(api, [] if flags else list(every.values()), [] if flags else there["n"] + walk.of_kind["n"], deadline)
+    tensors = [] if flags else [t for t in every.values() if not api.is_array(t)]
+    graphs = Graphs(api, tensors, [] if flags else there["n"] + walk.of_kind["n"], deadline)
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many
     walk.run_large()

@@ -5,7 +5,7 @@
 
     pyheld.py CASE
 
-heldlike.py stands in for PyTorch by its name; tests/frameworks asks the real one (cases/holders.py).
+heldlike.py stands in for PyTorch by its name, cupylike.py for CuPy; tests/frameworks asks the real ones (cases/holders.py).
 """
 import json
 import os
@@ -54,6 +54,20 @@ def each_plant_is_named(python):
         if is_old:  # which keeps arguments on the caller's stack while a function runs
             text = text.removesuffix(" AND 1 reference of a running call or of C code")
         check(re.search(expect, text), f"{name}: {text!r} is no {expect}")
+
+
+@each
+def arrays_of_cupy_are_told(python):
+    script = pathlib.Path(HERE).parent / "frameworks" / "scripts" / "cupy_held.py"
+    for beside in ((), ("torch",)):
+        fresh("run.kcap", "plants.json")
+        done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, script, "plants.json", *beside, PYTHONPATH=LIKE, KEDGE_HELD=BOUND)
+        check(done.returncode == 0, f"{beside}: exit {done.returncode}: {done.stdout[-1500:]}")
+        walk = tool_json("report", "run.kcap")["ooms"][-1]["held"]
+        check(walk["complete"] and walk["graphs_read"], f"{beside}: the walk came to its end")
+        texts = holders(walk)
+        for name, (size, expect) in json.loads(pathlib.Path("plants.json").read_text(encoding="utf-8")).items():
+            check(re.search(expect, texts.get(size, "no row")), f"{beside}: {name}: {texts.get(size)!r} is no {expect}")
 
 
 @each
@@ -309,7 +323,7 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
         check(re.search(expect, texts.get(sizes[name], "no row")), f"{name}: {texts.get(sizes[name])!r}")
 
 
-CASES = (each_plant_is_named, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
+CASES = (each_plant_is_named, arrays_of_cupy_are_told, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
          a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
          holders_that_are_alike_are_one, buckets_of_a_reducer_are_told_by_its_module,

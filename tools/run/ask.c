@@ -82,8 +82,9 @@ static int ask_say_result(const char *path, uint32_t result)
         return CMD_DONE;
     case FORMAT_ASK_NO_PYTHON:
         return ask_say(path,
-                "no PyTorch in an interpreter that kedge knows (CPython 3.10 to 3.15 "
-                "with a GIL): nothing to walk; KEDGE_HELD=ask,scan looks through other programs");
+                "no PyTorch or CuPy in an interpreter that kedge knows (CPython 3.10 to "
+                "3.15 with a GIL): nothing to walk; KEDGE_HELD=ask,scan looks through other "
+                "programs");
     case FORMAT_ASK_ENDED:
         return ask_say(path, "the interpreter has ended");
     case FORMAT_ASK_WITHDRAWN:

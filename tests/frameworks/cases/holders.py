@@ -47,6 +47,19 @@ def planted(row, work):
     return wrong, "; ".join(sentences)
 
 
+def arrays(row, work):
+    """Each array of CuPy's is told with its holders, and no row has another holder."""
+    walk, done = walked(row, work, "framework")
+    if done.status != 0:
+        return [f"exit {done.status}: {done.errors.strip()[-800:]}"], ""
+    expect = json.loads((work / "plants.json").read_text(encoding="utf-8"))
+    texts = {r["bytes"]: " AND ".join(r["held_by"]) for r in walk["rows"]}
+    wrong = [f"{name}: {texts.get(size)}" for name, (size, text) in expect.items() if not re.search(text, texts.get(size, "no row"))]
+    if sum(r["bytes"] for r in walk["rows"]) != walk.get("live_bytes"):
+        wrong.append("rows do not add up to what is live")
+    return wrong, f"{len(expect)} planted holders of CuPy's arrays"
+
+
 def leaked(row, work):
     """The curve of losses that keeps every graph is what has to let go, not the line that allocates."""
     walk, done = walked(row, work, "stream", SIMCUDA_MEMORY="400M")
@@ -149,5 +162,6 @@ CASES = [
     anchors.Look("held_beside", ("torch",), "torch_beside.py", ("10",), look=beside),
     anchors.Look("held_untouched", anchors.BOTH, "../../python/held_program.py", ("left_as_it_was", "noted.json"), look=untouched,
                  short=("torch",)),
+    anchors.Look("held_arrays", ("cupy",), "cupy_held.py", ("plants.json",), look=arrays, short=("cupy",)),
     anchors.Look("held_keepers", ("torch",), "torch_keepers.py", look=kept, short=("torch",)),
 ]
