@@ -1161,7 +1161,7 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
     texts, size = reducers(walk, api, namer)
     plain = namer.settled()
     told = {address: (word, list(dict.fromkeys(plain.get(t, t) for t in texts))) for address, (word, texts) in told.items()}
-    nobody = "no Python object"
+    nobody = "no Python object" + "; CuPy's pool keeps what was freed" * (api.array is not None)
     if 0 < size <= sum(r[1] for r in rows) - sum(s.bytes for s in storages):
         texts = list(dict.fromkeys(plain.get(t, t) for t in texts))
         nobody += f"; DDP's Reducers have buckets of {mib(size)} in C++: those of {', '.join(texts[:HOLDERS])}"

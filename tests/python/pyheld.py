@@ -68,6 +68,10 @@ def arrays_of_cupy_are_told(python):
         texts = holders(walk)
         for name, (size, expect) in json.loads(pathlib.Path("plants.json").read_text(encoding="utf-8")).items():
             check(re.search(expect, texts.get(size, "no row")), f"{beside}: {name}: {texts.get(size)!r} is no {expect}")
+    fresh("run.kcap")
+    run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, "-c", f"import cupy, likememory; likememory.empty({2 << 20})",
+        PYTHONPATH=LIKE, KEDGE_HELD=BOUND)
+    same("what no array has", holders(tool_json("report", "run.kcap")["held_at_end"]), {2 << 20: "no Python object; CuPy's pool keeps what was freed"})
 
 
 @each
