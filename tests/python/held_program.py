@@ -250,6 +250,16 @@ def grows_beside():
     return current
 
 
+def grows_in_parts():
+    """No path has half of it: three attributes of each object in a list lead to a block of one line."""
+    parts = []
+    for _ in rounds("trains", 11):
+        parts.append(held_plants.Thing())
+        for name in ("left", "middle", "right"):
+            setattr(parts[-1], name, held_plants.Thing())
+            getattr(parts[-1], name).block = make("kept", 1 << 20)
+
+
 def grows_without_rounds():
     held_plants.KEPT = [make("kept", 1 << 20) for _ in range(20)]
 

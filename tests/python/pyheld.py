@@ -137,6 +137,8 @@ def growth_of_any_rounds_is_walked():
         same(f"{case}: blocks at the 12th of 13 rounds", count, blocks)
     report = grown(python, "grows_beside")[2]
     check("; kept by local 'kept'[*] of grows_beside " in report["summary"][0], f"a walk before the peak is no answer: {report['summary']}")
+    report = grown(python, "grows_in_parts")[2]
+    check("; kept by local 'parts'[*]...block of grows_in_parts " in report["summary"][0], f"paths that share both ends: {report['summary']}")
     for case, blocks in (("grows_without_rounds", 20), ("grows_at_last", 5)):
         text, count, report = grown(python, case, "held_at_end")
         same(f"{case}: holder at the end", (text, count), ("held_plants.KEPT[*]", blocks))

@@ -32,6 +32,7 @@ struct answer_facts {
 struct answer_holder {
     const char *text; /* of struct read_held, of the first row */
     bool is_one;      /* all rows have this text */
+    bool is_short; /* they differ in what is between the first index and the last attribute, too */
     uint64_t bytes, count;
 };
 
@@ -50,6 +51,33 @@ static char *without_keys(const char *text)
             plain[length++] = '*';
     }
     return plain;
+}
+
+/*
+ * "h[*]...lora_B[*] of f" of "h[*].mlp.c_fc.lora_B[*] of f": between the first index and the last
+ * attribute of the first holder nothing stays. The caller frees it.
+ */
+static char *without_middle(const char *text)
+{
+    const char *first = strchr(text, '\n'); /* behind the kind */
+    const char *index = first ? strstr(first, "[*]") : NULL;
+    const char *end = index ? index + strcspn(index, " \n") : NULL;
+    const char *last = end;
+
+    while (last > index && *last != '.')
+        last--;
+    return last <= index + 3 ? vec_text(text)
+                             : vec_format("%.*s..%s", (int)(index + 3 - text), text, last);
+}
+
+static char *holder_plain(const char *text, bool is_short)
+{
+    char *plain = without_keys(text);
+    char *shorter = is_short ? without_middle(plain) : NULL;
+
+    if (shorter)
+        free(plain);
+    return shorter ? shorter : plain;
 }
 
 /* The number of the last walk; if memory ran out, of the last one at a failure. 0: there is none. */
@@ -74,13 +102,13 @@ static uint32_t last_walk(const struct load *load)
  * The holder of most of its bytes, by the last walk; no text: there was none, or nobody. *ret_seen:
  * its bytes that were live then.
  */
-static struct answer_holder largest_holder(
-        const struct answer_facts *facts, const struct subject *subject, uint64_t *ret_seen)
+static struct answer_holder largest_holder(const struct answer_facts *facts,
+        const struct subject *subject, bool is_short, uint64_t *ret_seen)
 {
     const struct read_capture *capture = facts->of.load->capture;
     uint32_t walk = last_walk(facts->of.load);
     struct answer_holder *holders = vec_new(capture->held_count + 1, sizeof(*holders));
-    struct answer_holder most = {0};
+    struct answer_holder most = {.is_short = is_short};
     struct keytable index = {0};
 
     *ret_seen = 0;
@@ -90,10 +118,11 @@ static struct answer_holder largest_holder(
 
         if (row->walk != walk || !subject->has[facts->of.load->held_stacks[i]])
             continue;
-        char *plain = without_keys(row->text);
+        char *plain = holder_plain(row->text, is_short);
         struct answer_holder *holder = &holders[keytable_number(&index, keytable_text(plain))];
         holder->is_one = !holder->text || (holder->is_one && strcmp(holder->text, row->text) == 0);
         holder->text = holder->text ? holder->text : row->text;
+        holder->is_short = is_short;
         free(plain);
         *ret_seen += row->bytes;
         holder->bytes += row->bytes;
@@ -126,17 +155,19 @@ static char *holder_text(const struct answer_facts *facts, const struct subject 
 {
     struct answer_holder holder = {0};
     uint64_t seen = 0;
+    bool is_most = false;
     char *text = NULL;
 
-    if (!facts->window.is_named)
-        holder = largest_holder(facts, subject, &seen);
+    for (int is_short = 0; is_short < 2 && !is_most && !facts->window.is_named; is_short++) {
+        holder = largest_holder(facts, subject, is_short, &seen);
+        /* A walk before the peak saw what had grown until then. */
+        is_most = holder.bytes >= (facts->is_failure ? subject->bytes : seen) / 2
+                && holder.bytes >= subject->bytes / LEAST_HELD;
+    }
     char *told = !holder.text ? vec_text("")
             : holder.is_one   ? vec_text(holder.text)
-                              : without_keys(holder.text);
+                              : holder_plain(holder.text, holder.is_short);
     const char *first = strchr(told, '\n'); /* behind the kind */
-    /* A walk before the peak saw what had grown until then. */
-    uint64_t of = facts->is_failure ? subject->bytes : seen;
-    bool is_most = holder.bytes >= of / 2 && holder.bytes >= subject->bytes / LEAST_HELD;
     /* What has no name is no answer. */
     if (!first || !is_most || strstr(first, " of ?")
             || strncmp(first, "\nnothing that ", 14) == 0) {
