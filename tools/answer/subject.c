@@ -315,6 +315,18 @@ static void keep_what_grows(const struct subject_facts *facts, struct subject *s
     subject->has = grows;
 }
 
+/* Whether what grows in other rounds is so little that the leak's sum is that of all that grows. */
+static bool is_all_that_grows(const struct subject_facts *facts, const struct growth_site *sum)
+{
+    uint64_t others = 0;
+    size_t count;
+    const struct growth_site *sites = growing_sites(facts, &count);
+
+    for (size_t i = 0; i < count; i++)
+        others += growth_is_one(&sites[i], sum) ? 0 : subject_gain(&sites[i]);
+    return others < subject_gain(sum) / LEAST_GAIN;
+}
+
 /* Nearly all of a leak is told by one line where there is one, else most of it. */
 static const unsigned leak_parts[] = {95, 60}; /* percent */
 
@@ -338,7 +350,7 @@ struct subject subject_growing(const struct subject_facts *facts)
     }
     if (subject.title) {
         keep_what_grows(facts, &subject);
-        subject.all = sum;
+        subject.all = is_all_that_grows(facts, &sum) ? sum : subject.growth;
     }
     if (subject.title && (subject_gain(&subject.growth) < least || subject.bytes < least))
         subject_done(&subject);

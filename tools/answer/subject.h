@@ -30,7 +30,7 @@ struct subject {
     uint64_t bytes, blocks;
     bool grows;
     struct growth_site growth; /* the sum of its sites that are one leak, which gains most */
-    struct growth_site all;    /* the sum of all sites of that leak; of subject_growing alone */
+    struct growth_site all; /* of subject_growing: the sum of all that grows, if it is one leak */
 };
 
 struct subject subject_of_line(const struct subject_facts *facts, const struct answer_line *line);
