@@ -8,11 +8,11 @@
  * kernel of the simulated device on the caller's stream. So streams, fences and the witness see a
  * real use, and what is written depends on what was read.
  *
- * make.py exports every function of a stand-in, and adds one that refuses for each name that a
- * wheel asks for and that has no body here.
+ * names/ lists what published wheels ask for; for a name without a body refused.c has a function that
+ * refuses.
  */
-#ifndef KEDGE_TESTS_FRAMEWORKS_STANDINS_COMMON_H
-#define KEDGE_TESTS_FRAMEWORKS_STANDINS_COMMON_H
+#ifndef KEDGE_TESTS_SIM_STANDINS_COMMON_H
+#define KEDGE_TESTS_SIM_STANDINS_COMMON_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,6 +5,8 @@
  */
 #include "common.h"
 
+#include <glob.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,7 @@ enum {
 };
 enum {
     DIMENSIONS = 8,
-    /* XLA wants 9.8 or later; without a number it is the one of CUDA 11 */
-    VERSION = STANDIN_MAJOR >= 9 ? 91300 : 8900,
+    VERSION = STANDIN_MAJOR >= 9 ? 91300 : 8900, /* XLA wants 9.8 or later */
     MAJOR_UNIT = STANDIN_MAJOR >= 9 ? 10000 : 1000
 };
 
@@ -34,10 +35,52 @@ struct descriptor {
     int sizes[DIMENSIONS], strides[DIMENSIONS];
 };
 
+/* ---- the version ---- */
+
+/*
+ * The version of the wheel nvidia-cudnn-cuN in the folder of packages that `library` is in; 0: there
+ * is none.
+ */
+static unsigned version_beside(const char *library)
+{
+    static const char packages[] = "/site-packages/", wheel[] = "nvidia_cudnn_cu";
+    const char *end = strstr(library, packages);
+    unsigned major, minor, patch, version = 0;
+    char *pattern;
+    glob_t found;
+
+    if (!end
+            || asprintf(&pattern, "%.*s%s*-%d.*.dist-info",
+                       (int)(end + sizeof packages - 1 - library), library, wheel, STANDIN_MAJOR)
+                    < 0)
+        return 0;
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+        const char *number = strchr(strstr(found.gl_pathv[0], wheel), '-');
+
+        if (sscanf(number, "-%u.%u.%u", &major, &minor, &patch) == 3)
+            version = major * MAJOR_UNIT + minor * 100 + patch;
+        globfree(&found);
+    }
+    free(pattern);
+    return version;
+}
+
+static int look_beside(struct dl_phdr_info *object, size_t size, void *ret_version)
+{
+    (void)size;
+    *(unsigned *)ret_version = version_beside(object->dlpi_name);
+    return *(unsigned *)ret_version != 0;
+}
+
+/* PyTorch refuses a cuDNN that is older than the one it was built with, which its wheel requires. */
 EXPORT size_t cudnnGetVersion(void);
 EXPORT size_t cudnnGetVersion(void)
 {
-    return VERSION;
+    static unsigned version;
+
+    if (version == 0 && dl_iterate_phdr(look_beside, &version) == 0)
+        version = VERSION;
+    return version;
 }
 
 EXPORT size_t cudnnGetCudartVersion(void);
@@ -49,9 +92,11 @@ EXPORT size_t cudnnGetCudartVersion(void)
 EXPORT int cudnnGetProperty(int which, int *ret_value);
 EXPORT int cudnnGetProperty(int which, int *ret_value)
 {
-    *ret_value = which == 0 ? VERSION / MAJOR_UNIT
-            : which == 1    ? VERSION % MAJOR_UNIT / 100
-                            : VERSION % 100;
+    int version = (int)cudnnGetVersion();
+
+    *ret_value = which == 0 ? version / MAJOR_UNIT
+            : which == 1    ? version % MAJOR_UNIT / 100
+                            : version % 100;
     return SUCCESS;
 }
 

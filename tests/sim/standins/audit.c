@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * audit.c - the loader finds the simulated device where a program asks for NVIDIA's libraries.
+ *
+ *     LD_AUDIT=sim/libsimaudit.so python train.py
+ *
+ *     DT_NEEDED and dlopen, by soname or by a path ─► la_objsearch ─► sim/, sim/nccl/, sim/standins/
+ *
+ * The published wheels have a DT_RPATH, which the loader follows before LD_LIBRARY_PATH, and
+ * PyTorch opens some libraries by an absolute path: an auditor alone is asked first each time
+ * (rtld-audit(7)). Only a file that is beside this one takes the place of what is asked for.
+ * NVRTC and nvJitLink need no device and stay NVIDIA's own.
+ *
+ * The loader holds its lock around each call, and copies the answer: one buffer is enough, and no
+ * thread-local memory is used, of which all libraries of a process under LD_AUDIT share little.
+ */
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+static char folder[4096]; /* of this file, with the slash */
+
+EXPORT unsigned la_version(unsigned version);
+EXPORT unsigned la_version(unsigned version)
+{
+    const char *slash;
+    Dl_info own;
+
+    if (dladdr((void *)&la_version, &own) == 0 || !own.dli_fname)
+        return 0; /* not wanted */
+    slash = strrchr(own.dli_fname, '/');
+    if (!slash || (size_t)(slash - own.dli_fname) + 2 > sizeof folder)
+        return 0;
+    memcpy(folder, own.dli_fname, (size_t)(slash - own.dli_fname) + 1);
+    return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+static bool audit_is_ours(const char *name)
+{
+    static const char *const ours[] = {"libcu", "libnvidia-ml.", "libnvshmem", "libnccl."};
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strncmp(name, ours[i], strlen(ours[i])) == 0)
+            return true;
+    return false;
+}
+
+EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag);
+EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
+{
+    static const char *const parts[] = {"", "nccl/", "standins/"};
+    static char path[sizeof folder + 256];
+    const char *base = strrchr(name, '/');
+
+    (void)cookie;
+    (void)flag;
+    base = base ? base + 1 : name;
+    if (!audit_is_ours(base))
+        return (char *)(uintptr_t)name;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        int length = snprintf(path, sizeof path, "%s%s%s", folder, parts[i], base);
+
+        if (length > 0 && length < (int)sizeof path && access(path, R_OK) == 0)
+            return path;
+    }
+    return (char *)(uintptr_t)name;
+}

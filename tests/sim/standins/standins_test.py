@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The stand-ins as they are built, and how programs come to them.
+
+    standins_test.py CASE
+"""
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "regress"))
+from regresskit import BUILD, KEDGE, check, failures, run  # noqa: E402
+
+import asked_names as names
+
+SIM = BUILD / "sim"
+ASK = "import ctypes, sys; [print(ctypes.CDLL(name)._name, flush=True) for name in sys.argv[1:]]; sys.stdout.write(open('/proc/self/maps').read())"
+
+
+AUDITED = {"LD_AUDIT": SIM / "libsimaudit.so", "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
+
+
+def every_name_on_a_list_is_there():
+    lists = sorted((names.HERE / "names").glob("*.def"))
+    check(len(lists) >= 20, f"{len(lists)} lists")
+    for path in lists:
+        soname = path.name.removesuffix(".def")
+        node, wanted = names.listed(soname)
+        text = names.output("nm", "-D", "--defined-only", SIM / "standins" / soname)
+        has = dict(re.findall(r" [TDWV] (\w+)(@@\S+)?$", text, re.M))
+        check(wanted <= set(has), f"{soname} lacks {sorted(wanted - set(has))}")
+        check(all(has[n].strip() == (f"@@{node}" if node else "") for n in wanted), f"{soname}: version node {node}")
+        check(f"[{soname}]" in names.output("readelf", "-dW", SIM / "standins" / soname), f"{soname}: soname")
+
+
+def what_has_no_body_refuses_and_says_so():
+    """cusparse's status for it is 10; once for a name."""
+    code = "import ctypes; l = ctypes.CDLL('libcusparse.so.12'); print(l.cusparseSpGEMM_compute(0), l.cusparseSpGEMM_compute(0))"
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "refuses.kcap", "--", sys.executable, "-c", code, **AUDITED)
+    check(re.search(r"^10 10$", done.stdout, re.M), f"refused: {done.stdout}")
+    check(done.stdout.count("stand-in: cusparseSpGEMM_compute has no body; refused") == 1, f"told once: {done.stdout}")
+
+
+def the_loader_is_led_there_by_name_and_by_path():
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "led.kcap", "--", sys.executable, "-c", ASK,
+               "libcublas.so.12", "/nowhere/lib/libcudnn.so.9", "/usr/local/cuda/lib64/libcudart.so.13", "libnccl.so.2", "libcuda.so.1", **AUDITED)
+    for file in ("standins/libcublas.so.12", "standins/libcudnn.so.9", "libcudart.so.13", "nccl/libnccl.so.2", "libcuda.so.1"):
+        check(f" {SIM / file}\n" in done.stdout, f"{file} is not loaded: {done.stdout[-3000:]}")
+
+
+def what_is_not_nvidias_is_left_alone():
+    """libcurl begins as CUDA's libraries do; a name that is nowhere stays so."""
+    for name in ("libcu_nothing.so.1", "/nowhere/libcurl.so.4"):
+        done = run(KEDGE, "run", "-q", "--sim", "--capture", "alone.kcap", "--", sys.executable, "-c", ASK, name, rc=1, **AUDITED)
+        check(f"{name}: cannot open shared object file" in done.stdout, f"{name}: {done.stdout}")
+
+
+CASES = (every_name_on_a_list_is_there, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
+         what_is_not_nvidias_is_left_alone)
+
+if __name__ == "__main__":
+    {case.__name__: case for case in CASES}[sys.argv[1]]()
+    sys.exit(bool(failures))
