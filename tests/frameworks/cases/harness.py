@@ -152,13 +152,13 @@ def environment(**changes):
     return env
 
 
-def not_in_readme(begin, printed):
+def not_in_readme(begin, printed, least=3):
     """The lines of the top README between the line `begin` and the next end that none of the texts `printed` has, whole or as a part of
-    a line; blanks do not count. One row if there are no such lines."""
+    a line; blanks do not count. One row if there are fewer than `least`."""
     text = (SOURCE / "README.md").read_text(encoding="utf-8")
     shown = [" ".join(line.split()) for line in text.partition(begin)[2].partition("<!-- end -->")[0].splitlines() if line.strip()]
     lines = [" ".join(line.split()) for one in printed for line in one.splitlines()]
-    return [line for line in shown if not any(line in whole for whole in lines)] if len(shown) > 2 else ["(no lines)"]
+    return [line for line in shown if not any(line in whole for whole in lines)] if len(shown) >= least else ["(no lines)"]
 
 
 def died_at_its_end(status, errors):
