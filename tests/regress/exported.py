@@ -5,7 +5,7 @@ import pathlib
 import pickle
 import sys
 
-from regresskit import BUILD, KEDGE, REPLAY, SOURCE, check, kedge_run, main, own_traces, run, same, tool, tool_json
+from regresskit import BUILD, KEDGE, REPLAY, SOURCE, check, kedge_run, main, memory_run, own_traces, run, same, tool, tool_json
 from leaks import EVICT, RELEASE, live
 from spoken import PRELUDE
 
@@ -54,7 +54,7 @@ take(64)
 
 
 def memory_without_addresses_has_a_place_in_a_snapshot():
-    kedge_run(BUILD / "tests" / "regress" / "memory_program", capture="memory.kcap", KEDGE_TRACE="full")
+    memory_run("memory.kcap", "full")
     read = exported("memory")
     blocks = [(b["size"], s["address"] >> 48) for s in read["memory_viz"]["segments"] for b in s["blocks"]
               if b["state"] == "active_allocated"]
@@ -141,7 +141,7 @@ def without_a_pool_what_the_program_asks_for_is_reserved():
         same("the most that was reserved", max(played[0]["driver"]), report["peak_live_bytes"])
         same("reserved at the end", ends, {"pool": 0, "driver": report["remaining_bytes"]})
     # Handles of the program's own, as expandable segments are made of, arrays, managed memory, beside the pool.
-    kedge_run(BUILD / "tests" / "regress" / "memory_program", capture="classes.kcap", KEDGE_TRACE="full")
+    memory_run("classes.kcap", "full")
     _, ends, _, report = reserved("classes")
     live = {c["name"]: c["live_bytes"] for c in report["classes"] if c["device_memory"]}
     same("reserved by the driver's own at the end", ends["driver"], sum(live.values()) - live.get("pooled", 0))

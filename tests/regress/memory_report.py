@@ -5,10 +5,9 @@ import json
 import pathlib
 import sys
 
-from regresskit import BUILD, check, kedge_run, main, same, tool
+from regresskit import check, main, memory_run, same, tool
 
 MB = 1 << 20
-PROGRAM = BUILD / "tests" / "regress" / "memory_program"
 ROWS = { # live at the end, peak, count, device memory
     "pooled": (40 * MB, 44 * MB, 3, True),
     "managed": (6 * MB, 6 * MB, 1, True),
@@ -18,7 +17,7 @@ ROWS = { # live at the end, peak, count, device memory
 
 
 def report(*arguments, trace="full"):
-    kedge_run(PROGRAM, capture="run.kcap", KEDGE_TRACE=trace)
+    memory_run("run.kcap", trace)
     return tool("report", "run.kcap", *arguments)
 
 

@@ -90,6 +90,12 @@ def kedge_run(*command, capture=None, **options):
     return done
 
 
+def memory_run(capture, trace):
+    """memory_program, which opens a libcublas of its own. A preloaded one is not replaced by the simulated device's."""
+    folder = BUILD / "tests" / "regress"
+    return kedge_run(folder / "memory_program", capture=capture, KEDGE_TRACE=trace, LD_PRELOAD=folder / "libcublas.so.13")
+
+
 def bare(*command, **options):
     """The same program on the simulated device with nothing preloaded: what kedge must not change."""
     return run(*command, LD_LIBRARY_PATH=SIM, **options)

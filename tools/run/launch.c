@@ -124,6 +124,34 @@ static void order_preloads(struct launch *launch, const struct launch_request *r
     free(old);
 }
 
+#define STATIC_TLS        "glibc.rtld.optional_static_tls"
+#define PYTORCH_CUDNN_OLD "TORCH_CUDNN_V8_API_DISABLED"
+
+/*
+ * Leads the loader to the simulated device. Under an auditor all libraries share what is left of
+ * the static thread-local memory, 512 bytes unless the tunable says more: PyTorch's need some 4 KiB.
+ */
+static int simulate(struct launch *launch, const char *sim)
+{
+    const char *tunables = stated(launch, "GLIBC_TUNABLES");
+    char *auditor;
+
+    if (strchr(sim, ':')) {
+        launch_say(launch, vec_format("%s: a library path cannot hold a colon", sim));
+        return -EINVAL;
+    }
+    auditor = vec_format("%s/libsimaudit.so", sim);
+    put_entry(launch, "LD_LIBRARY_PATH", sim, true);
+    if (!stated(launch, "LD_AUDIT") || !has_word(stated(launch, "LD_AUDIT"), auditor, ":"))
+        put_entry(launch, "LD_AUDIT", auditor, true);
+    free(auditor);
+    if (!tunables || !strstr(tunables, STATIC_TLS "="))
+        put_entry(launch, "GLIBC_TUNABLES", STATIC_TLS "=16384", false);
+    if (!launch_value(launch, PYTORCH_CUDNN_OLD))
+        launch_put(launch, PYTORCH_CUDNN_OLD, "1"); /* the interface that the stand-in has */
+    return 0;
+}
+
 static int preload(struct launch *launch, const struct launch_request *request)
 {
     if (request->is_foreign) {
@@ -142,17 +170,7 @@ static int preload(struct launch *launch, const struct launch_request *request)
     if (request->front || (request->others && request->others->count))
         order_preloads(launch, request);
     append_preload(launch, request->library);
-    if (!request->sim)
-        return 0;
-    if (strchr(request->sim, ':')
-            || (request->sim_runtime && strpbrk(request->sim_runtime, ": "))) {
-        launch_say(launch, vec_format("%s: a library path cannot hold a colon", request->sim));
-        return -EINVAL;
-    }
-    if (request->sim_runtime)
-        append_preload(launch, request->sim_runtime);
-    put_entry(launch, "LD_LIBRARY_PATH", request->sim, true);
-    return 0;
+    return request->sim ? simulate(launch, request->sim) : 0;
 }
 
 /* A file name that stays valid when the program changes its directory. */

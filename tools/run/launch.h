@@ -7,10 +7,13 @@
  *
  *   LD_PRELOAD       the user's objects stay first; libkedge.so is appended once, but before an
  *                    object that answers look-ups itself (quota libraries do), hiding it; other
- *                    copies of libkedge.so are removed. For a program whose DT_RPATH would take
- *                    precedence over LD_LIBRARY_PATH the simulated runtime is appended. Nothing is
- *                    preloaded into a program of another C library
+ *                    copies of libkedge.so are removed. Nothing is preloaded into a program of
+ *                    another C library
  *   LD_LIBRARY_PATH  --sim: the simulated device's directory in front
+ *   LD_AUDIT         --sim: its auditor in front (tests/sim/standins/audit.c), because a wheel's
+ *                    DT_RPATH and absolute paths come before LD_LIBRARY_PATH
+ *   GLIBC_TUNABLES   --sim: more static thread-local memory, which an auditor leaves little of
+ *   TORCH_CUDNN_V8_API_DISABLED  --sim: 1 unless it is set
  *   KEDGE_*          given values; file names made absolute, since programs change directory
  *   PYTHONUNBUFFERED 1 unless it is set, if lines of output are anchors: Python buffers pipes
  *   frameworks       switches that make tensors reach the driver (below)
@@ -65,13 +68,12 @@ enum launch_api {
 };
 
 struct launch_request {
-    char *const *command;    /* NULL-terminated, at least one word */
-    char *const *env;        /* NULL-terminated "NAME=value" */
-    const char *directory;   /* the current one, absolute */
-    const char *library;     /* libkedge.so, absolute */
-    const char *sim;         /* directory of the simulated device, absolute; NULL = the real one */
-    const char *sim_runtime; /* simulated runtime to preload too; NULL = not needed */
-    bool is_foreign;         /* the program uses another C library: nothing can be preloaded */
+    char *const *command;  /* NULL-terminated, at least one word */
+    char *const *env;      /* NULL-terminated "NAME=value" */
+    const char *directory; /* the current one, absolute */
+    const char *library;   /* libkedge.so, absolute */
+    const char *sim;       /* directory of the simulated device, absolute; NULL = the real one */
+    bool is_foreign;       /* the program uses another C library: nothing can be preloaded */
     /* The user's first preload that answers look-ups, as stated; NULL = none. */
     const char *front;
     /* Other copies of libkedge.so that the user preloads; NULL = none. */

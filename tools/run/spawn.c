@@ -87,31 +87,6 @@ static char *find_sim(const char *who)
     return found;
 }
 
-static void look_at_dynamic(Elf *elf, Elf_Scn *section, struct spawn_program *program)
-{
-    GElf_Shdr header;
-    Elf_Data *data = elf_getdata(section, NULL);
-    bool runpath = false;
-    GElf_Dyn entry;
-
-    if (!data || !gelf_getshdr(section, &header) || header.sh_entsize == 0)
-        return;
-    int count = (int)(header.sh_size / header.sh_entsize);
-    for (int i = 0; i < count && gelf_getdyn(data, i, &entry); i++) {
-        if (entry.d_tag == DT_RUNPATH)
-            runpath = true;
-        if (entry.d_tag == DT_RPATH)
-            program->has_rpath = true;
-        if (entry.d_tag != DT_NEEDED)
-            continue;
-        const char *name = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
-        if (name && strncmp(name, "libcudart.so.", 13) == 0)
-            program->runtime = (int)strtol(name + 13, NULL, 10);
-    }
-    if (runpath)
-        program->has_rpath = false;
-}
-
 /* Checks the names that the object exports, as far as needed to recognise other preloads. */
 static void look_at_symbols(Elf *elf, Elf_Scn *section, struct spawn_program *program)
 {
@@ -175,9 +150,7 @@ struct spawn_program spawn_look_at(const char *path)
     while (program.is_elf && (section = elf_nextscn(elf, section)) != NULL) {
         if (!gelf_getshdr(section, &header))
             continue;
-        if (header.sh_type == SHT_DYNAMIC)
-            look_at_dynamic(elf, section, &program);
-        else if (header.sh_type == SHT_DYNSYM)
+        if (header.sh_type == SHT_DYNSYM)
             look_at_symbols(elf, section, &program);
     }
     if (program.is_elf && gelf_getehdr(elf, &file)) {
@@ -226,16 +199,12 @@ static void look_at_preloads(struct launch_request *request, struct preloads *pr
     request->others = (const struct vec_texts *)&preloads->others;
 }
 
-/*
- * The program's file determines whether the runtime must be preloaded, and which framework it uses.
- */
 static int spawn_prepare_launch(
         const char *who, struct launch_request *request, struct launch *ret_launch)
 {
     char *path = framework_program(request->command[0], getenv("PATH"), ".");
     struct spawn_program program = {0};
     struct preloads preloads = {0};
-    char *runtime = NULL;
 
     if (path)
         program = spawn_look_at(path);
@@ -244,13 +213,7 @@ static int spawn_prepare_launch(
     look_at_preloads(request, &preloads);
     request->frameworks = framework_find(request->command, getenv("PATH"), getenv("PYTHONPATH"),
             request->directory, getenv("HOME"));
-    if (request->sim && program.has_rpath && program.runtime) {
-        runtime = vec_format("%s/libcudart.so.%d", request->sim, program.runtime);
-        if (access(runtime, R_OK) == 0)
-            request->sim_runtime = runtime;
-    }
     int r = launch_prepare(request, ret_launch);
-    free(runtime);
     request->front = NULL;
     request->others = NULL;
     vec_free_texts(&preloads.others);

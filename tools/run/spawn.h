@@ -40,8 +40,6 @@ struct spawn_options {
 /* Facts about a program's file. */
 struct spawn_program {
     bool is_elf;
-    bool has_rpath;       /* DT_RPATH without DT_RUNPATH */
-    int runtime;          /* N of a NEEDED libcudart.so.N, 0 = none */
     bool is_static;       /* no loader starts it */
     bool is_foreign;      /* its interpreter is the loader of another C library */
     bool answers_lookups; /* it exports dlsym or functions of the driver's look-up */

@@ -8,8 +8,9 @@
  *
  * The published wheels have a DT_RPATH, which the loader follows before LD_LIBRARY_PATH, and
  * PyTorch opens some libraries by an absolute path: an auditor alone is asked first each time
- * (rtld-audit(7)). Only a file that is beside this one takes the place of what is asked for.
- * NVRTC and nvJitLink need no device and stay NVIDIA's own.
+ * (rtld-audit(7)). Only a file that is beside this one takes the place of what is asked for, and
+ * never the place of a file that LD_PRELOAD names. NVRTC and nvJitLink need no device and stay
+ * NVIDIA's own.
  *
  * The loader holds its lock around each call, and copies the answer: one buffer is enough, and no
  * thread-local memory is used, of which all libraries of a process under LD_AUDIT share little.
@@ -19,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +53,20 @@ static bool audit_is_ours(const char *name)
     return false;
 }
 
+/* Whether the user asks for just this file: LD_PRELOAD has it as a whole word. */
+static bool audit_is_preloaded(const char *name)
+{
+    const char *list = getenv("LD_PRELOAD");
+    size_t length;
+
+    for (; list && *list; list += length + (list[length] != '\0')) {
+        length = strcspn(list, ": ");
+        if (strlen(name) == length && memcmp(list, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag);
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
 {
@@ -61,7 +77,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
     (void)cookie;
     (void)flag;
     base = base ? base + 1 : name;
-    if (!audit_is_ours(base))
+    if (!audit_is_ours(base) || audit_is_preloaded(name))
         return (char *)(uintptr_t)name;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         int length = snprintf(path, sizeof path, "%s%s%s", folder, parts[i], base);

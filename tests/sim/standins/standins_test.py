@@ -17,9 +17,6 @@ SIM = BUILD / "sim"
 ASK = "import ctypes, sys; [print(ctypes.CDLL(name)._name, flush=True) for name in sys.argv[1:]]; sys.stdout.write(open('/proc/self/maps').read())"
 
 
-AUDITED = {"LD_AUDIT": SIM / "libsimaudit.so", "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
-
-
 def every_name_on_a_list_is_there():
     lists = sorted((names.HERE / "names").glob("*.def"))
     check(len(lists) >= 20, f"{len(lists)} lists")
@@ -36,14 +33,14 @@ def every_name_on_a_list_is_there():
 def what_has_no_body_refuses_and_says_so():
     """cusparse's status for it is 10; once for a name."""
     code = "import ctypes; l = ctypes.CDLL('libcusparse.so.12'); print(l.cusparseSpGEMM_compute(0), l.cusparseSpGEMM_compute(0))"
-    done = run(KEDGE, "run", "-q", "--sim", "--capture", "refuses.kcap", "--", sys.executable, "-c", code, **AUDITED)
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "refuses.kcap", "--", sys.executable, "-c", code)
     check(re.search(r"^10 10$", done.stdout, re.M), f"refused: {done.stdout}")
     check(done.stdout.count("stand-in: cusparseSpGEMM_compute has no body; refused") == 1, f"told once: {done.stdout}")
 
 
 def the_loader_is_led_there_by_name_and_by_path():
     done = run(KEDGE, "run", "-q", "--sim", "--capture", "led.kcap", "--", sys.executable, "-c", ASK,
-               "libcublas.so.12", "/nowhere/lib/libcudnn.so.9", "/usr/local/cuda/lib64/libcudart.so.13", "libnccl.so.2", "libcuda.so.1", **AUDITED)
+               "libcublas.so.12", "/nowhere/lib/libcudnn.so.9", "/usr/local/cuda/lib64/libcudart.so.13", "libnccl.so.2", "libcuda.so.1")
     for file in ("standins/libcublas.so.12", "standins/libcudnn.so.9", "libcudart.so.13", "nccl/libnccl.so.2", "libcuda.so.1"):
         check(f" {SIM / file}\n" in done.stdout, f"{file} is not loaded: {done.stdout[-3000:]}")
 
@@ -51,7 +48,7 @@ def the_loader_is_led_there_by_name_and_by_path():
 def what_is_not_nvidias_is_left_alone():
     """libcurl begins as CUDA's libraries do; a name that is nowhere stays so."""
     for name in ("libcu_nothing.so.1", "/nowhere/libcurl.so.4"):
-        done = run(KEDGE, "run", "-q", "--sim", "--capture", "alone.kcap", "--", sys.executable, "-c", ASK, name, rc=1, **AUDITED)
+        done = run(KEDGE, "run", "-q", "--sim", "--capture", "alone.kcap", "--", sys.executable, "-c", ASK, name, rc=1)
         check(f"{name}: cannot open shared object file" in done.stdout, f"{name}: {done.stdout}")
 
 

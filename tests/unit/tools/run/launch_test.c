@@ -131,21 +131,39 @@ TEST(a_library_path_that_ld_preload_cannot_hold_is_refused)
     launch_done(&l);
 }
 
-TEST(the_simulated_device_comes_first_and_its_runtime_behind_kedge)
+TEST(the_simulated_device_comes_first_and_its_auditor_leads_there)
 {
     char *env[] = {(char[]){"LD_LIBRARY_PATH=/usr/local/cuda/lib64"}, NULL};
     struct launch l = prepared((struct launch_request){.sim = "/sim"}, env);
     CHECK_STR_EQ(value(&l, "LD_LIBRARY_PATH"), "/sim:/usr/local/cuda/lib64");
     CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/opt/kedge/libkedge.so");
-    launch_done(&l);
-
-    l = prepared(
-            (struct launch_request){.sim = "/sim", .sim_runtime = "/sim/libcudart.so.13"}, env);
-    CHECK_STR_EQ(value(&l, "LD_PRELOAD"), "/opt/kedge/libkedge.so:/sim/libcudart.so.13");
+    CHECK_STR_EQ(value(&l, "LD_AUDIT"), "/sim/libsimaudit.so");
+    CHECK_STR_EQ(value(&l, "GLIBC_TUNABLES"), "glibc.rtld.optional_static_tls=16384");
+    CHECK_STR_EQ(value(&l, "TORCH_CUDNN_V8_API_DISABLED"), "1");
     launch_done(&l);
 
     l = prepared((struct launch_request){0}, env);
     CHECK_STR_EQ(value(&l, "LD_LIBRARY_PATH"), "/usr/local/cuda/lib64");
+    CHECK_STR_EQ(value(&l, "LD_AUDIT"), "(none)");
+    CHECK_STR_EQ(value(&l, "GLIBC_TUNABLES"), "(none)");
+    launch_done(&l);
+}
+
+TEST(r94_what_the_user_states_for_the_loader_is_kept_beside_the_simulated_device)
+{
+    char *env[] = {(char[]){"LD_AUDIT=/mine.so:/sim/libsimaudit.so"},
+            (char[]){"GLIBC_TUNABLES=glibc.malloc.check=3"},
+            (char[]){"TORCH_CUDNN_V8_API_DISABLED=0"}, NULL};
+    struct launch l = prepared((struct launch_request){.sim = "/sim"}, env);
+    CHECK_STR_EQ(value(&l, "LD_AUDIT"), "/mine.so:/sim/libsimaudit.so");
+    CHECK_STR_EQ(value(&l, "GLIBC_TUNABLES"),
+            "glibc.malloc.check=3:glibc.rtld.optional_static_tls=16384");
+    CHECK_STR_EQ(value(&l, "TORCH_CUDNN_V8_API_DISABLED"), "0");
+    launch_done(&l);
+
+    char *more[] = {(char[]){"GLIBC_TUNABLES=glibc.rtld.optional_static_tls=99999"}, NULL};
+    l = prepared((struct launch_request){.sim = "/sim"}, more);
+    CHECK_STR_EQ(value(&l, "GLIBC_TUNABLES"), "glibc.rtld.optional_static_tls=99999");
     launch_done(&l);
 }
 

@@ -50,19 +50,6 @@ TEST(programs_are_told_from_scripts)
     CHECK(!spawn_look_at("/nowhere").is_elf);
 }
 
-/* The build makes this program with a DT_RPATH and one without; KEDGE_TEST_RPATH names the directory of both. */
-TEST(a_dt_rpath_and_a_needed_runtime_are_found)
-{
-    struct spawn_program program = spawn_look_at(RPATH_PROGRAM);
-    CHECK(program.is_elf);
-    CHECK(program.has_rpath);
-    CHECK_EQ(program.runtime, 13);
-    program = spawn_look_at(RUNPATH_PROGRAM);
-    CHECK(!program.has_rpath);
-    CHECK_EQ(program.runtime, 13);
-    CHECK_EQ(spawn_look_at("/proc/self/exe").runtime, 0);
-}
-
 TEST(r102_what_stands_in_the_place_of_a_capture_stays_until_the_program_replaces_it)
 {
     char file[] = "/tmp/kedge-spawn-XXXXXX";
