@@ -3,6 +3,7 @@
 
 #include "tests/sim/base/sim_faults.h"
 #include "tests/sim/base/sim_park.h"
+#include "tests/sim/driver/sim_attributes.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,6 +14,8 @@
 
 struct sim_config sim_config = {
         .memory = (uint64_t)80 << 30,
+        .capability = {8, 0},
+        .sms = 108,
         .devices = 1,
         .seed = 1,
         .version = SIM_DRIVER_VERSION,
@@ -84,7 +87,7 @@ static void check_names(void)
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
             "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES",
-            "PHYSICAL", "GRANULARITY"};
+            "PHYSICAL", "GRANULARITY", "SHOWN", "CAPABILITY", "SMS"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -103,6 +106,21 @@ static void check_names(void)
     }
 }
 
+static void read_capability(void)
+{
+    const char *text = getenv("SIMCUDA_CAPABILITY");
+    int major, minor, end = 0;
+
+    if (!text || !*text)
+        return;
+    if (sscanf(text, "%2d.%1d%n", &major, &minor, &end) != 2 || text[end] // NOLINT(cert-err34-c)
+            || !sim_attributes_know(major, minor))
+        sim_config_refuse(
+                "SIMCUDA_CAPABILITY", text, "7.0, 7.5, 8.0, 8.6, 8.9, 9.0, 10.0 or 12.0 expected");
+    sim_config.capability[0] = major;
+    sim_config.capability[1] = minor;
+}
+
 void sim_config_read(void)
 {
     static const char *const schedules[] = {"eager", "lazy", "random", "timed", NULL};
@@ -119,6 +137,11 @@ void sim_config_read(void)
     read_number("SIMCUDA_MEMORY", SIM_GRANULE, (uint64_t)1 << 42,
             "a size of 2M to 4096G expected (K, M, G, KiB, MiB, GiB)", &sim_config.memory);
     sim_config.memory -= sim_config.memory % SIM_GRANULE;
+    read_number("SIMCUDA_SHOWN", SIM_GRANULE, sim_config.memory,
+            "a size of 2M to that of SIMCUDA_MEMORY expected", &sim_config.shown);
+    read_number("SIMCUDA_SMS", 1, 1024, "a number of multiprocessors, 1 to 1024, expected",
+            &sim_config.sms);
+    read_capability();
     read_number(
             "SIMCUDA_DEVICES", 1, SIMCUDA_MAX_DEVICES, "a number from 1 to 16 expected", &devices);
     sim_config.devices = (int)devices;

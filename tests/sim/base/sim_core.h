@@ -47,6 +47,9 @@ enum sim_schedule {
 /* What the SIMCUDA_* variables said; fixed after the first call. */
 struct sim_config {
     uint64_t memory;
+    uint64_t shown;    /* what programs are told that a device has; 0: all of it */
+    int capability[2]; /* compute capability: major, minor */
+    uint64_t sms;      /* multiprocessors of a device */
     int devices;
     uint64_t seed;
     int version; /* that the driver says it is, and up to which it knows entries */

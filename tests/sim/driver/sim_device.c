@@ -2,6 +2,7 @@
 #include "tests/sim/driver/sim_device.h"
 
 #include "tests/sim/base/sim_faults.h"
+#include "tests/sim/driver/sim_attributes.h"
 #include "tests/sim/memory/sim_pages.h"
 
 #include <stdio.h>
@@ -29,9 +30,16 @@ void sim_device_drop(int device, uint64_t bytes)
     sim_stats.held[device] -= bytes;
 }
 
+uint64_t sim_device_total_bytes(void)
+{
+    return sim_config.shown ? sim_config.shown : sim_config.memory;
+}
+
 uint64_t sim_device_free_bytes(int device)
 {
-    return sim_config.memory - sim_stats.held[device];
+    uint64_t total = sim_device_total_bytes();
+
+    return sim_stats.held[device] < total ? total - sim_stats.held[device] : 0;
 }
 
 static int valid(CUdevice device)
@@ -97,7 +105,7 @@ CUresult cuDeviceGetLuid(char *ret_luid, unsigned int *ret_mask, CUdevice device
 
 CUresult cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice device)
 {
-    DEVICE_CALL(device, ret_bytes, *ret_bytes = (size_t)sim_config.memory);
+    DEVICE_CALL(device, ret_bytes, *ret_bytes = (size_t)sim_device_total_bytes());
 }
 
 CUresult cuDeviceGetExecAffinitySupport(int *ret_support, CUexecAffinityType type, CUdevice device)
@@ -146,7 +154,8 @@ CUresult cuFlushGPUDirectRDMAWrites(
 
 CUresult cuDeviceComputeCapability(int *ret_major, int *ret_minor, CUdevice device)
 {
-    DEVICE_CALL(device, ret_major && ret_minor, *ret_major = 8; *ret_minor = 0);
+    DEVICE_CALL(device, ret_major && ret_minor, *ret_major = sim_config.capability[0];
+                *ret_minor = sim_config.capability[1]);
 }
 
 CUresult cuDeviceGetPCIBusId(char *ret_id, int size, CUdevice device)
@@ -172,78 +181,9 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ret_device, const char *id)
     return sim_leave(&call, r);
 }
 
-/* What programs ask for. Anything else is 0: "the device has no such thing". */
-static const struct {
-    CUdevice_attribute which;
-    int value;
-} attributes[] = {
-        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
-        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
-        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
-        {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
-        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 2147483647},
-        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
-        {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
-        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 49152},
-        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 166912},
-        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 167936},
-        {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024},
-        {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 65536},
-        {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
-        {CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2147483647},
-        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
-        {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
-        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1410000},
-        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1512000},
-        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
-        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 40 << 20},
-        {CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, 32},
-        {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
-        {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 108},
-        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
-        {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
-        {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
-        {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
-        {CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS, 1},
-        {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 8},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-        {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 1},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
-        {CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
-        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
-        {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
-        {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
-        {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1},
-};
-
-static int attribute(CUdevice_attribute which, int device)
-{
-    if (which == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
-        return device + 1;
-    if (which == CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT)
-        return (int)sim_config.texture;
-    if (which == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS)
-        return sim_config.managed;
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
-        if (attributes[i].which == which)
-            return attributes[i].value;
-    return 0;
-}
-
 CUresult cuDeviceGetAttribute(int *ret_value, CUdevice_attribute which, CUdevice device)
 {
-    DEVICE_CALL(device, ret_value, *ret_value = attribute(which, device));
+    DEVICE_CALL(device, ret_value, *ret_value = sim_attribute(which, device));
 }
 
 CUresult cuDeviceCanAccessPeer(int *ret_can, CUdevice device, CUdevice peer)

@@ -18,6 +18,9 @@
 /* Takes bytes of the device: 0 or CUDA_ERROR_OUT_OF_MEMORY. */
 int sim_device_hold(int device, uint64_t bytes);
 void sim_device_drop(int device, uint64_t bytes);
+
+/* What a program is told: SIMCUDA_SHOWN may be less than there is. */
+uint64_t sim_device_total_bytes(void);
 uint64_t sim_device_free_bytes(int device);
 
 #endif

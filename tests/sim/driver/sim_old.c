@@ -10,6 +10,7 @@
  * The first forms of stream memory operations are switched off in drivers and here.
  */
 #include "tests/sim/driver/sim_context.h"
+#include "tests/sim/driver/sim_device.h"
 #include "tests/sim/memory/sim_memory.h"
 #include "tests/sim/stream/sim_stream.h"
 
@@ -93,7 +94,8 @@ CUresult cuDeviceTotalMem(unsigned int *ret_bytes, CUdevice device)
     if (r == 0 && (device < 0 || device >= sim_config.devices))
         r = CUDA_ERROR_INVALID_DEVICE;
     if (r == 0)
-        *ret_bytes = sim_config.memory > UINT_MAX ? UINT_MAX : (unsigned)sim_config.memory;
+        *ret_bytes =
+                sim_device_total_bytes() > UINT_MAX ? UINT_MAX : (unsigned)sim_device_total_bytes();
     return sim_leave(&call, r);
 }
 

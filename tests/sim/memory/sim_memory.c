@@ -359,7 +359,7 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
         if (ret_free)
             *ret_free = (size_t)sim_device_free_bytes(call.ctx->device);
         if (ret_total)
-            *ret_total = (size_t)sim_config.memory;
+            *ret_total = (size_t)sim_device_total_bytes();
     }
     return sim_leave(&call, r);
 }

@@ -250,6 +250,49 @@ TEST(devices_have_names_of_their_own)
             CUDA_ERROR_INVALID_DEVICE);
 }
 
+static int attribute_of(CUdevice_attribute which)
+{
+    int value = -1;
+
+    CU(cuDeviceGetAttribute(&value, which, 0));
+    return value;
+}
+
+TEST(a_device_is_of_the_capability_that_is_asked_for)
+{
+    int major, minor;
+
+    sim_env("SIMCUDA_CAPABILITY", "8.9");
+    sim_env("SIMCUDA_SMS", "128");
+    sim_start();
+    CU(cuDeviceComputeCapability(&major, &minor, 0));
+    CHECK_EQ(major * 10 + minor, 89);
+    CHECK_EQ(attribute_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR), 8);
+    CHECK_EQ(attribute_of(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR), 9);
+    CHECK_EQ(attribute_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), 128);
+    CHECK_EQ(attribute_of(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR), 1536);
+    CHECK_EQ(attribute_of(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN), 99 << 10);
+}
+
+TEST(a_program_is_told_of_less_memory_than_there_is)
+{
+    size_t free_bytes, total;
+    CUdeviceptr a;
+
+    sim_env("SIMCUDA_MEMORY", "64M");
+    sim_env("SIMCUDA_SHOWN", "16M");
+    sim_start();
+    CU(cuDeviceTotalMem_v2(&total, 0));
+    CHECK_EQ(total, 16 << 20);
+    CU(cuMemAlloc_v2(&a, 6 << 20));
+    CU(cuMemGetInfo_v2(&free_bytes, &total));
+    CHECK_EQ(free_bytes, 10 << 20);
+    CHECK_EQ(total, 16 << 20);
+    CU(cuMemAlloc_v2(&a, 20 << 20)); /* more than was told */
+    CU(cuMemGetInfo_v2(&free_bytes, &total));
+    CHECK_EQ(free_bytes, 0);
+}
+
 /* ---- other processes ---- */
 
 static int to_importer[2], from_importer[2];
