@@ -35,7 +35,7 @@ struct cmd {
 
 extern const struct cmd cmd_run, cmd_report, cmd_diff, cmd_suggest, cmd_verify, cmd_check,
         cmd_whatif, cmd_bundle, cmd_export, cmd_import, cmd_hints, cmd_env, cmd_ranks, cmd_top,
-        cmd_held;
+        cmd_held, cmd_estimate;
 
 /* Parses argv[1..] and runs the command; returns the exit code of main(). */
 int cmd_main(int argc, char **argv);

@@ -13,9 +13,9 @@
 #include "tracker/format/format.h"
 #include "tracker/hints/hintfile.h"
 
-static const struct cmd *const commands[] = {&cmd_run, &cmd_report, &cmd_diff, &cmd_suggest,
-        &cmd_verify, &cmd_check, &cmd_ranks, &cmd_top, &cmd_held, &cmd_whatif, &cmd_bundle,
-        &cmd_export, &cmd_import, &cmd_hints, &cmd_env};
+static const struct cmd *const commands[] = {&cmd_run, &cmd_estimate, &cmd_report, &cmd_diff,
+        &cmd_suggest, &cmd_verify, &cmd_check, &cmd_ranks, &cmd_top, &cmd_held, &cmd_whatif,
+        &cmd_bundle, &cmd_export, &cmd_import, &cmd_hints, &cmd_env};
 
 static void print_commands(FILE *out)
 {

@@ -87,7 +87,7 @@ static void check_names(void)
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
             "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES",
-            "PHYSICAL", "GRANULARITY", "SHOWN", "CAPABILITY", "SMS"};
+            "PHYSICAL", "GRANULARITY", "SHOWN", "CAPABILITY", "SMS", "PEAKS"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");

@@ -24,6 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/sim/standins/audit_names.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 static char folder[4096]; /* of this file, with the slash */
@@ -86,4 +88,28 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
             return path;
     }
     return (char *)(uintptr_t)name;
+}
+
+EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie);
+EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
+{
+    *cookie = (uintptr_t)map;
+    if (space == LM_ID_BASE)
+        audit_names_add(map, strncmp(map->l_name, folder, strlen(folder)) == 0);
+    return 0; /* calls between objects are not looked at */
+}
+
+EXPORT unsigned la_objclose(uintptr_t *cookie);
+EXPORT unsigned la_objclose(uintptr_t *cookie)
+{
+    audit_names_drop((const struct link_map *)*cookie);
+    return 0;
+}
+
+EXPORT void la_activity(uintptr_t *cookie, unsigned flag);
+EXPORT void la_activity(uintptr_t *cookie, unsigned flag)
+{
+    (void)cookie;
+    if (flag == LA_ACT_CONSISTENT)
+        audit_names_check();
 }

@@ -52,8 +52,27 @@ def what_is_not_nvidias_is_left_alone():
         check(f"{name}: cannot open shared object file" in done.stdout, f"{name}: {done.stdout}")
 
 
+def a_name_that_is_missing_is_told_at_the_start():
+    """Before the library is bound, all of them in one line; names that are there, and weak ones, are not told."""
+    pathlib.Path("later.c").write_text("".join(f"int cublas{n}(void) {{ return 0; }}\n" for n in ("Create_v2", "Later1", "Later2", "Weak")),
+                                       encoding="ascii")
+    pathlib.Path("asks.c").write_text("int cublasCreate_v2(void), cublasLater1(void), cublasLater2(void);\n"
+                                      "__attribute__((weak)) int cublasWeak(void);\nint asks(void);\n"
+                                      "int asks(void) { return cublasCreate_v2() + cublasLater1() + cublasLater2() + (cublasWeak ? cublasWeak() : 0); }\n",
+                                      encoding="ascii")
+    pathlib.Path("map").write_text("libcublas.so.12 { global: *; };\n", encoding="ascii")
+    run("cc", "-shared", "-fPIC", "-o", "libcublas.so.12", "-Wl,-soname,libcublas.so.12", "-Wl,--version-script=map", "later.c")
+    run("cc", "-shared", "-fPIC", "-o", "libasks.so", "asks.c", "./libcublas.so.12")
+    path = pathlib.Path("libasks.so").resolve()
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "later.kcap", "--", sys.executable, "-c", f"import ctypes, os; ctypes.CDLL('{path}', os.RTLD_LAZY)")
+    told = [line for line in done.stdout.splitlines() if line.startswith("simulated device:")]
+    check(len(told) == 1 and told[0].startswith(f"simulated device: {path} asks libcublas.so.12 for 2 names that its stand-in does not have: ")
+          and sorted(told[0].split(": ")[-1].split(", ")) == ["cublasLater1", "cublasLater2"],
+          f"told: {told} {done.stdout[-500:]}")
+
+
 CASES = (every_name_on_a_list_is_there, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
-         what_is_not_nvidias_is_left_alone)
+         what_is_not_nvidias_is_left_alone, a_name_that_is_missing_is_told_at_the_start)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/commands/cmd.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/answer/answer.h"
+#include "tools/base/render.h"
+#include "tools/base/vec.h"
+#include "tools/estimate/optionword.h"
+#include "tools/estimate/search.h"
+#include "tools/estimate/verdict.h"
+#include "tools/load/load.h"
+#include "tools/report/report.h"
+#include "tools/run/spawn.h"
+
+#define WHO "kedge estimate"
+
+struct fields {
+    const char *device, *find, *allocator, *capture;
+    uint64_t devices, steps, top;
+    bool json;
+};
+
+static const struct args_option options[] = {
+        {"device", "DEVICE",
+                "the device that it has to fit on: a name of the list below (default h100-80g), "
+                "words, or a FILE of them",
+                CMD_TEXT(device)},
+        {"devices", "N",
+                "how many such devices there are (default: as many as torchrun starts processes)",
+                CMD_UINT(devices)},
+        {"allocator", "WHICH",
+                "PyTorch's: stated (default: what the environment says), expandable or async",
+                CMD_TEXT(allocator)},
+        {"find", "NAME=LOW..HIGH",
+                "the largest number with which it fits, as value of the option NAME of the command",
+                CMD_TEXT(find)},
+        {"steps", "N", "end the program after N steps (default: it runs to its end)",
+                CMD_UINT(steps)},
+        {"capture", "FILE", "keep the capture of the run", CMD_TEXT(capture)},
+        {"top", "N", "how many lines of the program to list (default 10)", CMD_UINT(top)},
+        {"json", NULL, "machine-readable output", CMD_FLAG(json)},
+};
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* One sentence: the answer. The caller frees it. */
+static char *new_sentence(const struct device *device, const struct verdict *verdict)
+{
+    struct render_bytes most = render_bytes(verdict->most), memory = render_bytes(device->memory);
+    char *end;
+
+    switch (verdict->answer) {
+    case VERDICT_FITS:
+        return vec_format("fits on %s: it needs up to %s of %s, %s to spare", device->name,
+                most.text, memory.text, render_bytes((uint64_t)verdict->spare).text);
+    case VERDICT_CLOSE:
+        return vec_format("fits on %s, but only just: up to %s of %s, and less once the program's "
+                          "allocator gives back what it has cached",
+                device->name, most.text, memory.text);
+    case VERDICT_NOT:
+        return vec_format("does not fit on %s: it needs %s to %s of %s", device->name,
+                render_bytes(verdict->least).text, most.text, memory.text);
+    case VERDICT_FAILED:
+        break;
+    }
+    end = verdict_new_end(verdict);
+    char *text = vec_format("not known: the program ended with %s", end);
+    free(end);
+    return text;
+}
+
+static void print_processes(const struct verdict *verdict)
+{
+    const struct trial *trial = &verdict->trial;
+
+    if (trial->count < 2)
+        return;
+    puts("\nProcesses (what NCCL keeps for itself is not counted)");
+    for (size_t i = 0; i < trial->count; i++) {
+        const struct trial_process *process = &trial->processes[i];
+
+        for (unsigned device = 0; device < TRIAL_DEVICES; device++)
+            if (process->peak[device])
+                printf("  %11s  device %u  %s%s process %" PRIu32 "\n",
+                        render_bytes(process->peak[device]).text, device,
+                        *process->rank ? "rank " : "", process->rank, process->pid);
+    }
+}
+
+static void print_needs(const struct device *device, const struct verdict *verdict, uint64_t live)
+{
+    unsigned contexts = verdict->use.processes;
+
+    printf("  %11s   from the device's memory, as the program's allocator asked for it",
+            render_bytes(verdict->use.bytes).text);
+    if (live != UINT64_MAX)
+        printf("; %s of it in use at once", render_bytes(live).text);
+    printf("\n  %11s to ", render_bytes(contexts * device->least).text);
+    printf("%s   context, kernels and libraries of %u process%s: published figures, not "
+           "simulated\n",
+            render_bytes(contexts * device->most).text, contexts, contexts == 1 ? "" : "es");
+}
+
+/* ---- the process that held most --------------------------------------------------------------- */
+
+/* Its capture; NULL: there is none. */
+static const char *fullest_capture(const struct verdict *verdict)
+{
+    const struct trial *trial = &verdict->trial;
+    const struct trial_process *fullest = NULL;
+
+    for (size_t i = 0; i < trial->count; i++)
+        if (!fullest
+                || trial->processes[i].peak[verdict->use.device]
+                        > fullest->peak[verdict->use.device])
+            fullest = &trial->processes[i];
+    for (size_t i = 0; fullest && i < trial->captures.count; i++)
+        if (trial->captures.file[i].pid == fullest->pid)
+            return trial->captures.file[i].path;
+    return NULL;
+}
+
+/* What it held by line of the program. */
+struct holding {
+    struct load load;
+    struct symbols *symbols;
+    struct answer answer;
+    bool is_open;
+};
+
+static struct holding open_holding(const struct verdict *verdict)
+{
+    const char *path = fullest_capture(verdict);
+    struct holding holding = {0};
+
+    if (!path || load_open(path, &holding.load) != 0)
+        return holding;
+    holding.symbols = symbols_new(holding.load.trace);
+    holding.answer = answer_of_run(&holding.load, holding.symbols);
+    holding.is_open = true;
+    return holding;
+}
+
+static void close_holding(struct holding *holding)
+{
+    if (!holding->is_open)
+        return;
+    answer_done(&holding->answer);
+    symbols_free(holding->symbols);
+    load_close(&holding->load);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------- */
+
+static void estimate_print_text(const struct fields *fields, const struct device *device,
+        const struct verdict *verdict, struct holding *holding)
+{
+    struct report report = {.rows = fields->top ? fields->top : 10, .ink = render_ink(stdout)};
+    char *sentence = new_sentence(device, verdict);
+    bool is_good = verdict->answer == VERDICT_FITS;
+
+    render_print(stdout, "%s%s%s\n", is_good ? report.ink.green : report.ink.red, sentence,
+            report.ink.off);
+    free(sentence);
+    if (verdict->trial.count == 0) {
+        puts("  no process asked for memory of a device");
+        return;
+    }
+    print_needs(device, verdict, holding->is_open ? holding->answer.lines.peak : UINT64_MAX);
+    print_processes(verdict);
+    if (holding->is_open && holding->answer.lines.peak != UINT64_MAX)
+        report_lines_print(&report, &holding->answer.lines);
+    if (verdict->trial.was_stopped)
+        printf("\nThe program was ended after %" PRIu64 " steps\n", fields->steps);
+}
+
+static void estimate_json_processes(struct json *json, const struct trial *trial)
+{
+    json_begin(json, "processes", '[');
+    for (size_t i = 0; i < trial->count; i++) {
+        json_begin(json, NULL, '{');
+        json_uint(json, "pid", trial->processes[i].pid);
+        json_text(json, "rank", *trial->processes[i].rank ? trial->processes[i].rank : NULL);
+        json_begin(json, "device_peaks", '[');
+        for (unsigned device = 0; device < TRIAL_DEVICES; device++) {
+            if (!trial->processes[i].peak[device])
+                continue;
+            json_begin(json, NULL, '{');
+            json_uint(json, "device", device);
+            json_uint(json, "bytes", trial->processes[i].peak[device]);
+            json_end(json, '}');
+        }
+        json_end(json, ']');
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static void json_lines(struct json *json, const struct holding *holding, uint64_t most)
+{
+    const struct answer_lines *lines = &holding->answer.lines;
+
+    json_begin(json, "lines", '[');
+    for (size_t i = 0; holding->is_open && i < lines->count && i < most; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "title", lines->list[i].title);
+        json_uint(json, "bytes", lines->list[i].bytes);
+        json_uint(json, "count", lines->list[i].blocks);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
+static const char *const answers[] = {[VERDICT_FITS] = "fits",
+        [VERDICT_CLOSE] = "close",
+        [VERDICT_NOT] = "does not fit",
+        [VERDICT_FAILED] = "failed"};
+
+static void json_verdict(
+        struct json *json, const struct device *device, const struct verdict *verdict)
+{
+    json_begin(json, "device", '{');
+    json_text(json, "name", device->name);
+    json_uint(json, "memory_bytes", device->memory);
+    json_text(json, "capability", device->capability);
+    json_uint(json, "multiprocessors", device->sms);
+    json_text(json, "source", device->source);
+    json_end(json, '}');
+    json_text(json, "answer", answers[verdict->answer]);
+    json_uint(json, "from_device_bytes", verdict->use.bytes);
+    json_uint(json, "fullest_device", verdict->use.device);
+    json_uint(json, "contexts", verdict->use.processes);
+    json_uint(json, "context_least_bytes", device->least);
+    json_uint(json, "context_most_bytes", device->most);
+    json_uint(json, "need_least_bytes", verdict->least);
+    json_uint(json, "need_most_bytes", verdict->most);
+    json_bool(json, "was_stopped", verdict->trial.was_stopped);
+}
+
+static void print_json(const struct fields *fields, const struct device *device,
+        const struct verdict *verdict, const struct holding *holding)
+{
+    struct json json = json_open(stdout);
+    uint64_t live = holding->is_open ? holding->answer.lines.peak : UINT64_MAX;
+
+    json_verdict(&json, device, verdict);
+    json_known(&json, "in_use_bytes", live);
+    estimate_json_processes(&json, &verdict->trial);
+    json_lines(&json, holding, fields->top ? fields->top : 10);
+    json_end(&json, '}');
+}
+
+static int exit_code(enum verdict_answer answer)
+{
+    return answer == VERDICT_FAILED ? CMD_BAD : answer == VERDICT_NOT ? CMD_NO : CMD_DONE;
+}
+
+static int estimate_once(const struct fields *fields, const struct trial_request *request)
+{
+    struct verdict verdict;
+    int r = verdict_find(*request, &verdict);
+
+    if (r == CMD_DONE) {
+        struct holding holding = open_holding(&verdict);
+
+        if (fields->json)
+            print_json(fields, request->device, &verdict, &holding);
+        else
+            estimate_print_text(fields, request->device, &verdict, &holding);
+        close_holding(&holding);
+        r = exit_code(verdict.answer);
+    }
+    verdict_done(&verdict);
+    return r;
+}
+
+/* ---- --find ----------------------------------------------------------------------------------- */
+
+/* One number: 0 and *ret_point, or an exit code after one line on stderr. */
+static int try_number(struct trial_request request, const struct optionword *option,
+        uint64_t number, struct search_point *ret_point)
+{
+    char **words = optionword_put(option, request.words, number);
+    struct verdict verdict;
+
+    if (!words) {
+        render_print(stderr,
+                WHO ": --find %s: the command has no word {%s}, %s=N, --%s=N or --%s N\n",
+                option->name, option->name, option->name, option->name, option->name);
+        return CMD_BAD;
+    }
+    request.words = words;
+    request.capture = NULL;
+    int r = verdict_find(request, &verdict);
+    if (r == CMD_DONE) {
+        char *sentence = new_sentence(request.device, &verdict);
+        render_print(stderr, WHO ": %s=%" PRIu64 " %s\n", option->name, number, sentence);
+        free(sentence);
+        *ret_point = (struct search_point){.number = number,
+                .need = verdict.most,
+                .fits = verdict.answer == VERDICT_FITS || verdict.answer == VERDICT_CLOSE};
+        if (verdict.answer == VERDICT_FAILED)
+            r = CMD_BAD;
+    }
+    verdict_done(&verdict);
+    optionword_free(words);
+    return r;
+}
+
+/* Whether each number needed the same: then the program may not read it. */
+static bool is_without_effect(const struct search *search)
+{
+    return search->has_before && search->best.need == search->first.need && !search->has_least;
+}
+
+static void estimate_print_found(const struct fields *fields, const struct device *device,
+        const struct optionword *option, const struct search *search)
+{
+    if (fields->json) {
+        struct json json = json_open(stdout);
+        json_text(&json, "option", option->name);
+        if (search->has_best)
+            json_uint(&json, "largest", search->best.number);
+        else
+            json_text(&json, "largest", NULL);
+        json_known(&json, "need_most_bytes", search->has_best ? search->best.need : UINT64_MAX);
+        json_text(&json, "device", device->name);
+        json_uint(&json, "memory_bytes", device->memory);
+        json_uint(&json, "tries", search->tries);
+        json_bool(&json, "without_effect", is_without_effect(search));
+        json_end(&json, '}');
+    } else if (search->has_best) {
+        printf("%s=%" PRIu64 " is the largest from %" PRIu64 " to %" PRIu64
+               " that fits on %s: it needs up to %s of %s\n",
+                option->name, search->best.number, option->low, option->high, device->name,
+                render_bytes(search->best.need).text, render_bytes(device->memory).text);
+        if (is_without_effect(search))
+            printf("It needed the same with each number that was tried: does the program read "
+                   "%s?\n",
+                    option->name);
+    } else {
+        printf("not even %s=%" PRIu64 " fits on %s: it needs up to %s of %s\n", option->name,
+                option->low, device->name, render_bytes(search->least.need).text,
+                render_bytes(device->memory).text);
+    }
+}
+
+static int estimate_find(const struct fields *fields, const struct trial_request *request)
+{
+    struct optionword option;
+    struct search search = {.room = request->device->memory};
+    int r = optionword_read(WHO, fields->find, &option);
+
+    search.low = option.low;
+    search.high = option.high;
+    for (uint64_t next; r == CMD_DONE && (next = search_next(&search)) != 0;) {
+        struct search_point point;
+
+        r = try_number(*request, &option, next, &point);
+        if (r == CMD_DONE)
+            search_tell(&search, point);
+    }
+    if (r == CMD_DONE) {
+        estimate_print_found(fields, request->device, &option, &search);
+        r = search.has_best ? CMD_DONE : CMD_NO;
+    }
+    return r;
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+/* How many processes torchrun starts on this machine, as its words say; 1 if they do not. */
+static unsigned devices_of(char *const *words)
+{
+    static const char *const names[] = {"--nproc_per_node", "--nproc-per-node"};
+    unsigned long count = 1;
+
+    for (; *words; words++)
+        for (size_t i = 0; i < CMD_COUNT(names); i++) {
+            size_t length = strlen(names[i]);
+            if (strncmp(*words, names[i], length) != 0)
+                continue;
+            const char *value = (*words)[length] == '=' ? *words + length + 1
+                    : (*words)[length] == '\0'          ? words[1]
+                                                        : NULL;
+            if (value)
+                count = strtoul(value, NULL, 10);
+        }
+    return count >= 1 && count <= TRIAL_DEVICES ? (unsigned)count : 1;
+}
+
+static int cmd_estimate_run(const void *parsed, char **words)
+{
+    static const char *const allocators[] = {"stated", "expandable", "async", NULL};
+    const struct fields *fields = parsed;
+    struct device device;
+    struct trial_request request = {.who = WHO,
+            .device = &device,
+            .devices = fields->devices ? (unsigned)fields->devices : devices_of(words),
+            .steps = fields->steps,
+            .capture = fields->capture,
+            .words = words};
+    int allocator = args_choose(WHO, "allocator", fields->allocator, allocators);
+    int r = allocator < 0 ? CMD_BAD : devices_find(WHO, fields->device, &device);
+
+    if (r == CMD_DONE && fields->devices > TRIAL_DEVICES) {
+        (void)fprintf(stderr, WHO ": --devices %" PRIu64 ": 1 to %d expected\n", fields->devices,
+                TRIAL_DEVICES);
+        r = CMD_BAD;
+    }
+    if (r == CMD_DONE)
+        r = spawn_check(WHO, words[0]);
+    if (r != CMD_DONE)
+        return r;
+    request.allocator = (enum trial_allocator)allocator;
+    return fields->find ? estimate_find(fields, &request) : estimate_once(fields, &request);
+}
+
+static void explain(void)
+{
+    devices_print(stdout);
+}
+
+const struct cmd cmd_estimate = {
+        .name = "estimate",
+        .usage = "estimate [options] -- PROGRAM [ARGUMENT...]",
+        .summary = "Tells whether a program fits on a device, without one.",
+        .explain = explain,
+        CMD_OPTIONS(options, struct fields),
+        .words_min = 1,
+        .words_max = -1,
+        .tail = true,
+        .run = cmd_estimate_run,
+};
