@@ -124,8 +124,21 @@ static void order_preloads(struct launch *launch, const struct launch_request *r
     free(old);
 }
 
-#define STATIC_TLS        "glibc.rtld.optional_static_tls"
-#define PYTORCH_CUDNN_OLD "TORCH_CUDNN_V8_API_DISABLED"
+#define STATIC_TLS "glibc.rtld.optional_static_tls"
+
+/*
+ * The stand-in of cuDNN has its older interface. Convolutions are asked for through that, and
+ * attention, which from capability 9.0 on is cuDNN's first, of PyTorch's own kernels first.
+ */
+static void put_pytorch(struct launch *launch)
+{
+    static const char *const names[] = {
+            "TORCH_CUDNN_V8_API_DISABLED", "TORCH_CUDNN_SDPA_DEPRIORITIZED"};
+
+    for (size_t i = 0; i < CMD_COUNT(names); i++)
+        if (!launch_value(launch, names[i]))
+            launch_put(launch, names[i], "1");
+}
 
 /*
  * Leads the loader to the simulated device. Under an auditor all libraries share what is left of
@@ -147,8 +160,7 @@ static int simulate(struct launch *launch, const char *sim)
     free(auditor);
     if (!tunables || !strstr(tunables, STATIC_TLS "="))
         put_entry(launch, "GLIBC_TUNABLES", STATIC_TLS "=16384", false);
-    if (!launch_value(launch, PYTORCH_CUDNN_OLD))
-        launch_put(launch, PYTORCH_CUDNN_OLD, "1"); /* the interface that the stand-in has */
+    put_pytorch(launch);
     return 0;
 }
 

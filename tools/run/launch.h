@@ -13,7 +13,7 @@
  *   LD_AUDIT         --sim: its auditor in front (tests/sim/standins/audit.c), because a wheel's
  *                    DT_RPATH and absolute paths come before LD_LIBRARY_PATH
  *   GLIBC_TUNABLES   --sim: more static thread-local memory, which an auditor leaves little of
- *   TORCH_CUDNN_V8_API_DISABLED  --sim: 1 unless it is set
+ *   TORCH_CUDNN_*    --sim: 1 unless they are set: what the stand-in of cuDNN lacks is not used
  *   KEDGE_*          given values; file names made absolute, since programs change directory
  *   PYTHONUNBUFFERED 1 unless it is set, if lines of output are anchors: Python buffers pipes
  *   frameworks       switches that make tensors reach the driver (below)

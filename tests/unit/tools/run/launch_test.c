@@ -140,6 +140,7 @@ TEST(the_simulated_device_comes_first_and_its_auditor_leads_there)
     CHECK_STR_EQ(value(&l, "LD_AUDIT"), "/sim/libsimaudit.so");
     CHECK_STR_EQ(value(&l, "GLIBC_TUNABLES"), "glibc.rtld.optional_static_tls=16384");
     CHECK_STR_EQ(value(&l, "TORCH_CUDNN_V8_API_DISABLED"), "1");
+    CHECK_STR_EQ(value(&l, "TORCH_CUDNN_SDPA_DEPRIORITIZED"), "1");
     launch_done(&l);
 
     l = prepared((struct launch_request){0}, env);
