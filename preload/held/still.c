@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/held/still.h"
 
+#include "preload/held/young.h"
+
 #include <stdint.h>
 #include <time.h>
 
@@ -194,6 +196,7 @@ void still_begin(struct still *ret_was, double seconds)
         pyhost_drop(shorter);
     }
     pyhost_drop(longer);
+    ret_was->young = young_count();
 }
 
 void still_end(const struct still *was)
@@ -207,6 +210,7 @@ void still_end(const struct still *was)
     interval = still_new_interval(was->interval);
     still_set_interval(interval);
     pyhost_drop(interval);
+    young_restore(was->young);
     if (!type && was->error[0]) {
         py.PyErr_Restore(was->error[0], was->error[1], was->error[2]);
     } else {

@@ -29,6 +29,7 @@ enum {
 struct still {
     double interval; /* seconds: the program's */
     bool collects;
+    long young;                               /* young_count */
     struct pyhost_object *error[STILL_ERROR]; /* an interrupt that came meanwhile, [0] NULL: none */
 };
 

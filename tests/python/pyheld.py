@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: asked.c ask.c cmd_held.c collect.c held.c pycall.c still.c pyhost.c report_held.c
+# covers: asked.c ask.c cmd_held.c collect.c held.c pycall.c still.c young.c pyhost.c report_held.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE
@@ -77,6 +77,7 @@ def arrays_of_cupy_are_told(python):
 @each
 def r111_a_walk_leaves_everything_as_it_was(python):
     held(python, "left_as_it_was")
+    held(python, "counted", "oom,seconds=600")
 
 
 @each
