@@ -14,6 +14,7 @@
 #include "preload/held/pycall.h"
 #include "preload/held/scan.h"
 #include "preload/held/still.h"
+#include "preload/held/storages.h"
 #include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
 
@@ -197,7 +198,7 @@ static uint32_t held_walk(enum format_walk_why why, object *error, int device, b
     pycall_begin(&call);
     still_begin(&was, seconds);
     blocks = held_blocks(device, &walk);
-    if (blocks && call.space && still_add(call.space))
+    if (blocks && call.space && still_add(call.space) && storages_add(call.space))
         answer = pycall_text(&call, held_text, "look",
                 py.Py_BuildValue("(OOdl)", blocks, error ? error : py.none, seconds, most));
     walk.spent_ns = held_clock() - begin;

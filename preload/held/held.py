@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Which objects of a Python program refer to its device memory. held.c runs this text inside of the program, in a
-namespace of its own that has `modules` (sys.modules), `passes` and `quiet` (still.c); nothing imports it, and nothing of it stays.
+namespace of its own that has `modules` (sys.modules), `passes` and `quiet` (still.c), and `place_of` (storages.c); nothing imports
+it, and nothing of it stays.
 
     look(blocks, error, seconds, objects) ─► rows: how many bytes, who allocated them, what they are, what holds them
          roots ─► Walk ─► Graphs ─► sort_lost ─► find_storages ─► settle (Namer) ─► by_block
@@ -71,6 +72,9 @@ class Arrays:
         mro = mro_of(type(obj))
         return self.array in mro or self.pointer in mro or self.memory in mro
 
+    def know(self, storages):
+        """All objects of storages."""
+
     def storage(self, obj):
         """(address, bytes, references of C++'s) on a device, or None."""
         try:
@@ -114,6 +118,8 @@ class Torch(Arrays):
         self.graphs = hasattr(self.saved_type, "data") and hasattr(self.saved_type, "unpack_hook")
         self.uses = getattr(self.base, "_use_count", None)
         self.storage_uses = getattr(torch._C, "_storage_Use_Count", None)
+        self.in_cpp = getattr(torch._C, "_storage_address", None)
+        self.with_objects = set()  # addresses in C++ of storages that have an object of Python's
         self.off = torch._C.DisableTorchFunction  # and no mode, as that of torch.set_default_device
         self.saved_names = {}
         self.runs = False
@@ -142,6 +148,9 @@ class Torch(Arrays):
         is_node = any("next_functions" in dict_of(k) for k in mro) and dict_of(t).get("__module__") != "torch.autograd.graph"
         return "n" if is_node else ""
 
+    def know(self, storages):
+        self.with_objects.update(s._cdata for s in storages if not self.is_array(s))
+
     def storage(self, tensor):
         if self.is_array(tensor):
             return super().storage(tensor)
@@ -149,7 +158,11 @@ class Torch(Arrays):
             base = self.base
             if not base.is_cuda.__get__(tensor) or base.layout.__get__(tensor) is not self.torch.strided:
                 return None
-            return self.of_storage(base.untyped_storage(tensor))
+            at = self.in_cpp(tensor) if place_of and self.in_cpp and self.storage_uses else 0
+            if not at or at in self.with_objects:
+                return self.of_storage(base.untyped_storage(tensor))
+            found = place_of(tensor)
+            return found and (*found, self.storage_uses(at))
         except (RuntimeError, NotImplementedError, TypeError, AttributeError):
             return None
 
@@ -1179,6 +1192,7 @@ def take(api, blocks, error, deadline, most):
     for obj in [o for o in live if type(o) in wanted]:
         there[wanted[type(obj)]].append(obj)
     del obj
+    api.know(there["s"])
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
     api.runs = type(api) is Torch and backward_runs(caller, error)

@@ -109,7 +109,7 @@ static void kindwalk_put(
 
 static void kindwalk_tensor(enum format_data kind, uint32_t root, object *tensor, const char *name)
 {
-    struct tensors_storage storages[TENSORS_PARTS];
+    struct storages_place storages[TENSORS_PARTS];
     unsigned count = tensors_storages(tensor, storages);
 
     for (unsigned i = 0; i < count; i++)

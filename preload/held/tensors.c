@@ -3,6 +3,7 @@
 
 #include "preload/anchors/pyhost.h"
 #include "preload/held/pycall.h"
+#include "preload/held/storages.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -19,12 +20,10 @@ typedef struct pyhost_object object;
     F(intptr_t, PyTuple_Size, (object *))                                         \
     F(const char *, PyUnicode_AsUTF8, (object *))                                 \
     F(object *, PyObject_CallObject, (object *, object *))                        \
-    F(object *, PyObject_CallFunctionObjArgs, (object *, ...))                    \
     F(object *, PyObject_CallMethod, (object *, const char *, const char *, ...)) \
     F(object *, PyObject_GenericGetDict, (object *, void *))                      \
     F(int, PyType_IsSubtype, (const object *, const object *))                    \
     F(void *, PyType_GetSlot, (object *, int))                                    \
-    F(unsigned long long, PyLong_AsUnsignedLongLong, (object *))                  \
     F(int, PyGC_Disable, (void))                                                  \
     F(int, PyGC_Enable, (void))                                                   \
     F(void, PyErr_Clear, (void))                                                  \
@@ -47,7 +46,6 @@ struct getter {
 static struct {
     object *tensor, *module, *optimizer, *disable;
     object *exact, *parameter; /* classes whose objects have storages of their own */
-    object *untyped_storage, *data_ptr, *nbytes;
     struct getter is_cuda, grad, grad_fn;
 } of;
 
@@ -87,8 +85,6 @@ static bool tensors_find_getter(struct getter *getter, object *type, const char 
 
 static bool tensors_find_torch(void)
 {
-    object *storage = pyhost_in_module("torch._C", "StorageBase");
-
     of.tensor = pyhost_in_module("torch._C", "TensorBase");
     if (!of.tensor)
         of.tensor = pyhost_in_module("torch._C", "_TensorBase"); /* older ones */
@@ -97,14 +93,8 @@ static bool tensors_find_torch(void)
     of.optimizer = pyhost_in_module("torch.optim.optimizer", "Optimizer");
     of.exact = pyhost_in_module("torch", "Tensor");
     of.parameter = pyhost_in_module("torch.nn.parameter", "Parameter");
-    if (!storage || !of.tensor || !of.disable || !of.module || !of.optimizer || !of.exact
-            || !of.parameter)
-        return false;
-    of.untyped_storage = pyhost_in_class(of.tensor, "untyped_storage");
-    of.data_ptr = pyhost_in_class(storage, "data_ptr");
-    of.nbytes = pyhost_in_class(storage, "nbytes");
-    return of.untyped_storage && of.data_ptr && of.nbytes
-            && tensors_find_getter(&of.is_cuda, of.tensor, "is_cuda")
+    return of.tensor && of.disable && of.module && of.optimizer && of.exact && of.parameter
+            && storages_find() && tensors_find_getter(&of.is_cuda, of.tensor, "is_cuda")
             && tensors_find_getter(&of.grad, of.tensor, "grad")
             && tensors_find_getter(&of.grad_fn, of.tensor, "grad_fn");
 }
@@ -201,34 +191,13 @@ static object *tensors_new_got(const struct getter *getter, object *from)
     return NULL;
 }
 
-/* 0: it failed. */
-static uint64_t tensors_number(object *function, object *from)
-{
-    object *number = py.PyObject_CallFunctionObjArgs(function, from, NULL);
-    uint64_t result = number ? py.PyLong_AsUnsignedLongLong(number) : 0;
-
-    pyhost_drop(number);
-    py.PyErr_Clear();
-    return result;
-}
-
 /* False: the tensor is elsewhere, or has no storage. */
-static bool tensors_storage(object *tensor, struct tensors_storage *ret)
+static bool tensors_storage(object *tensor, struct storages_place *ret)
 {
     object *is_cuda = tensors_new_got(&of.is_cuda, tensor);
-    object *storage = NULL;
 
     pyhost_drop(is_cuda); /* True and False are never freed */
-    if (is_cuda != py.yes)
-        return false;
-    storage = py.PyObject_CallFunctionObjArgs(of.untyped_storage, tensor, NULL);
-    py.PyErr_Clear();
-    if (!storage)
-        return false;
-    *ret = (struct tensors_storage){
-            tensors_number(of.data_ptr, storage), tensors_number(of.nbytes, storage)};
-    pyhost_drop(storage);
-    return ret->address && ret->size;
+    return is_cuda == py.yes && storages_ask(tensor, ret);
 }
 
 /* What a DTensor wraps; NULL: it is none. */
@@ -244,7 +213,7 @@ static object *tensors_new_local(object *tensor)
 }
 
 /* Tensors in the dict of a tensor. */
-static unsigned tensors_inside(object *tensor, struct tensors_storage *to)
+static unsigned tensors_inside(object *tensor, struct storages_place *to)
 {
     object *own = py.PyObject_GenericGetDict(tensor, NULL);
     object *key, *value;
@@ -259,7 +228,7 @@ static unsigned tensors_inside(object *tensor, struct tensors_storage *to)
     return count;
 }
 
-unsigned tensors_storages(object *tensor, struct tensors_storage to[static TENSORS_PARTS])
+unsigned tensors_storages(object *tensor, struct storages_place to[static TENSORS_PARTS])
 {
     const object *type = tensors_type(tensor);
     object *local;

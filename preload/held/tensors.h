@@ -11,6 +11,8 @@
 #ifndef KEDGE_PRELOAD_TENSORS_H
 #define KEDGE_PRELOAD_TENSORS_H
 
+#include "preload/held/storages.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,10 +44,6 @@ enum tensors_class tensors_class(const struct pyhost_object *which);
 
 const char *tensors_class_name(const struct pyhost_object *which);
 
-struct tensors_storage {
-    uint64_t address, size;
-};
-
 enum {
     TENSORS_PARTS = 8 /* of a tensor that wraps others; further ones are not told */
 };
@@ -55,7 +53,7 @@ enum {
  * the tensors inside. Returns their number.
  */
 unsigned tensors_storages(
-        struct pyhost_object *tensor, struct tensors_storage to[static TENSORS_PARTS]);
+        struct pyhost_object *tensor, struct storages_place to[static TENSORS_PARTS]);
 
 /* NULL: there is none. No backward pass may run. */
 struct pyhost_object *tensors_new_grad(struct pyhost_object *tensor);

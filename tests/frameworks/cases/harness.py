@@ -313,11 +313,9 @@ def run_row(row, full=True):
         # That `off` is as if kedge was not there needs no framework (preload.life.r43_off_is_as_if_not_there).
         for mode in (*(m for m in row.case.modes if full or m != "off"), *row.case.variants):
             log = work / f"{mode}.stacks"
-            # The device takes the GIL for its stacks within a request, in which PyTorch has a mutex. Walks and looks at kinds leave storages with
-            # an object of Python's; such a storage is freed with the GIL held, and PyTorch waits for that mutex there.
             done = execute(row, under_kedge("pool" if mode in VARIANTS else mode, work / f"{mode}.kcap"), work,
                            KEDGE_STACKS=None if mode == watched else "python", KEDGE_POOL=VARIANTS.get(mode),
-                           SIMCUDA_STACKS=log if mode == watched else None, **({"KEDGE_HELD": "oom", "KEDGE_KINDS": "off"} if mode == watched else {}))
+                           SIMCUDA_STACKS=log if mode == watched else None)
             differs = compare(bare, done, row.lifted)
             wrong += [f"{mode}: {w}" for w in differs]
             result["same"][mode], result["died"][mode] = not differs, done.died

@@ -79,11 +79,24 @@ def leaked(row, work):
     return wrong, f"{top['bytes'] / (1 << 20):.2f} MiB in {top['count']} blocks: {top['held_by'][0]}, of {walk['live_bytes'] / (1 << 20):.2f} MiB"
 
 
+# Of held_program.py: views of a part and of nothing keep the whole, and a storage with an object of its own is no holder in C++.
+STORAGES = {"part": r"held_plants\.KEPT\[0\]", "nothing": r"held_plants\.ALSO",
+            "asked": r"held_plants\.ALSO2 AND local 'asked' of storages held_program\.py:\d+"}
+
+
 def untouched(row, work):
     """References, objects, locals, collector: as they were before a walk (held_program.py looks itself)."""
     walk, done = walked(row, work, "stream")
     wrong = [] if done.status == 0 and walk["rows"] else [f"exit {done.status}, {len(walk['rows'])} rows: {done.errors.strip()[-800:]}"]
-    return wrong, "references, objects, locals and the collector are as they were"
+    asked = dataclasses.replace(row, case=dataclasses.replace(row.case, args=("storages", "storages.json")))
+    walk, done = walked(asked, work, "stream")
+    if done.status != 0:
+        return [*wrong, f"storages: exit {done.status}: {done.errors.strip()[-800:]}"], ""
+    expect, told = json.loads((work / "storages.json").read_text(encoding="utf-8")), {r["bytes"]: " AND ".join(r["held_by"]) for r in walk["rows"]}
+    for name, holders in STORAGES.items():
+        if not re.fullmatch(holders, told.get(expect[name], "")):
+            wrong.append(f"storages: {name} is held by {told.get(expect[name])}, not by {holders}")
+    return wrong, "references, objects, locals, storages and the collector are as they were"
 
 
 # What a person needs of the path to each place of torch_keepers.py. The places were written before kedge was asked.
