@@ -526,7 +526,7 @@ class Walk:
         for root in roots:
             if self.is_over():
                 return
-            root.number = len(self.roots)
+            root.number, root.items = len(self.roots), list(root.items)
             self.roots.append(root)
             for _, value in root.items:
                 self.meet(value, -len(self.roots), 1)
@@ -673,7 +673,7 @@ def module_roots():
         spaces.append(space)
         seen.add(id(space))
         mine = name == "__main__" or not is_library(space.get("__file__"))
-        root = Root("" if name == "__main__" else f"{name}.", "", list(space.items()), "global")
+        root = Root("" if name == "__main__" else f"{name}.", "", space.items(), "global")
         (own if mine else libraries).append(root)
     return sorted(own, key=lambda r: r.before != ""), libraries, spaces
 
