@@ -182,6 +182,12 @@ static uint64_t held_clock(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* Seconds of the bound that are left. */
+static double held_left(uint64_t begin)
+{
+    return seconds - (double)(held_clock() - begin) / 1e9;
+}
+
 /*
  * `error` NULL: none. An interrupt may be set afterwards. Returns the number of the walk, 0: it is
  * not on record.
@@ -200,7 +206,8 @@ static uint32_t held_walk(enum format_walk_why why, object *error, int device, b
     blocks = held_blocks(device, &walk);
     if (blocks && call.space && still_add(call.space) && storages_add(call.space))
         answer = pycall_text(&call, held_text, "look",
-                py.Py_BuildValue("(OOdl)", blocks, error ? error : py.none, seconds, most));
+                py.Py_BuildValue(
+                        "(OOdl)", blocks, error ? error : py.none, held_left(begin), most));
     walk.spent_ns = held_clock() - begin;
     if (answer)
         number = held_record(answer, &walk, tells);

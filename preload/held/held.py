@@ -24,9 +24,12 @@ PATHS = 400          # storages of which paths are looked for, the largest first
 HOLDERS = 6          # of a row
 PLACES = 2           # of them those that have a module or an optimizer
 ROWS = 200
+LISTED = 1 << 16     # objects of the collector between two looks at the time
+BLOCKS = 8_000_000   # of the interpreter's allocator, for each second: of more not all objects are listed, which takes 60 ns each
 TEXT = 200           # characters of a path
 LEVELS = 60          # of a path
 FIELDS = 4           # of a key that is a tuple
+PARTS = 0.6, 0.8, 0.9 # of the time: when the walk ends, when what it has not reached is sorted, when paths are known
 KEYS = 3             # keys of a container that are told one by one
 REPEATS = 3          # times that a part of a path stands there
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
@@ -51,6 +54,7 @@ class Arrays:
     pointer, and that the memory in which it lies; a view has the array, or its pointer. Others are left out: where JAX's tells
     its address it may wait for a computation, which may wait for this thread (DESIGN.md)."""
     graphs, runs = True, False  # there are none to read
+    keeps = True                # an array's object keeps the array
 
     def __init__(self):
         core, memory = modules.get("cupy._core.core"), modules.get("cupy.cuda.memory")
@@ -123,6 +127,7 @@ class Torch(Arrays):
         self.off = torch._C.DisableTorchFunction  # and no mode, as that of torch.set_default_device
         self.saved_names = {}
         self.runs = False
+        self.keeps = not hasattr(torch._C, "_StorageMeta")  # from 2.10 on; before, a tensor in C++ may have its object instead
         self.getters = {}
 
     def read(self, get, objects):
@@ -516,9 +521,17 @@ class Walk:
         already, which a reference would bring back and free again. What is in modules are roots."""
         return gc.get_referents(*[o for o in objects if self.kinds[type(o)] != "M"])
 
+    def is_late(self, deadline):
+        is_late = time.monotonic() > deadline
+        self.cut = self.cut or is_late
+        return is_late
+
     def is_over(self):
-        self.cut = self.cut or time.monotonic() > self.deadline or len(self.objects) > self.most
-        return self.cut
+        return self.is_full(len(self.objects)) or self.is_late(self.deadline)
+
+    def is_full(self, count):
+        self.cut = self.cut or count > self.most
+        return count > self.most
 
     def run(self, roots, *more):
         at, seen, objects, wheres, kinds = len(self.objects), self.seen, self.objects, self.wheres, self.kinds
@@ -580,9 +593,11 @@ class Walk:
             for up in self.objects[slice(*self.chunks[where])]:
                 children = self.referents((up,)) + [o for _, o in self.extra(up)]
                 children += values_of(instance_dict(up))  # which a look at it may have made since
-                for i in {id(o) for o in children}:
+                for i in map(id, children):
                     if i in self.seen:
-                        index.setdefault(i, []).append(up)
+                        ups = index.setdefault(i, [])
+                        if not ups or ups[-1] is not up:
+                            ups.append(up)
         return self.index[where].get(id(obj), [])
 
     def path(self, obj, up=None):
@@ -727,11 +742,12 @@ class Graphs:
     def forget(self):
         self.nodes, self.held, self.next = {}, {}, {}
 
-    def owners(self, text_of):
-        """{id of a node: the texts of all that keep it}; text_of(object) tells those of an object."""
+    def owners(self, text_of, is_late):
+        """{id of a node: the texts of all that keep it}; text_of(object) tells those of an object, until it is late."""
         need, owners, known = collections.Counter(id(n) for b in self.next.values() for n in b), {}, {}
         ready = [i for i in self.nodes if not need[i]]
-        while ready:  # each node after all that need it
+        while ready and not self.cut:  # each node after all that need it
+            self.cut = is_late()
             i = ready.pop()
             mine = owners.get(i, frozenset())
             if i in self.held:
@@ -759,22 +775,41 @@ def cycle_types(start, parents, rest):
     return sorted({name_of(type(rest[n])) for n in way if id(rest[n]) not in spaces})[:KEYS]
 
 
-def sort_lost(walk, live, lonely, counted):
+def unreached(walk, live, deadline):
+    """Objects that the walk has not reached; it is cut if they are too many, or it is late."""
+    rest = []
+    for at in range(0, len(live), LISTED):
+        if walk.is_late(deadline) or walk.is_full(len(rest)):
+            return []
+        rest += [o for o in live[at:at + LISTED] if id(o) not in walk.seen and id(o) not in walk.skip]
+    return rest
+
+
+def parents_of(walk, rest, at, deadline):
+    """{number in rest: the numbers of those that refer to it}; at: their ids' numbers."""
+    parents = {}
+    for n, up in enumerate(rest):
+        if n % STRIDE == 0 and walk.is_late(deadline):
+            return {}
+        for child in walk.referents((up,)):
+            if id(child) in at:
+                parents.setdefault(at[id(child)], []).append(n)
+    return parents
+
+
+def sort_lost(walk, live, lonely, counted, deadline):
     """{id: (Path, kind)} of tensors that no root reaches. "outside": the end of the chain has references that no object
     shows; "cycle": there is none, so the collector would free it; "nothing": no object refers to the tensor. counted: ids of
     those that a list of each kind refers to, beside `live`."""
-    rest = [o for o in live if id(o) not in walk.seen and id(o) not in walk.skip]
+    rest = unreached(walk, live, deadline)
     probe = [[]]
     base = sys.getrefcount(probe[0]) - 1                      # what a call of getrefcount adds
     counts = [sys.getrefcount(rest[n]) - base - 2 - (id(rest[n]) in counted) for n in range(len(rest))]  # `live` and `rest`
     at = {id(o): n for n, o in enumerate(rest)}
-    parents = {}
-    for n, up in enumerate(rest):
-        for child in walk.referents((up,)):
-            if id(child) in at:
-                parents.setdefault(at[id(child)], []).append(n)
-    out = {}
+    parents, out = parents_of(walk, rest, at, deadline), {}
     for tensor in lonely:
+        if walk.is_late(deadline):
+            return {}
         start = at.get(id(tensor))
         if start is None or start not in parents:
             out[id(tensor)] = (None, "nothing")
@@ -999,16 +1034,16 @@ def named_holders(held, numbers):
     return texts[:HOLDERS] + ([f"{len(texts) - HOLDERS} more"] if len(texts) > HOLDERS else []) + ([library_locals(len(inner))] if inner else [])
 
 
-def settle(storage, namer, owners, with_paths, alone):
-    """(class, texts of its holders). alone: {(class, id of an owner): how many storages}."""
+def settle(storage, namer, owners, why_not, alone):
+    """(class, texts of its holders). why_not: why paths are not looked for, or "". alone: {(class, id of an owner): how many storages}."""
     owned = [(namer.owned[id(t)], t) for t in storage.tensors if id(t) in namer.owned]
     for word in WORDS:
         for own, tensor in owned:
             if own.word == word:
-                return word, namer.of_owned(tensor, own, alone[word, id(own.top)] == 1, with_paths)
+                return word, namer.of_owned(tensor, own, alone[word, id(own.top)] == 1, not why_not)
     word = "saved for backward" if storage.saved else "tensor"
-    if not with_paths:
-        return word, ["not looked for: of small blocks only the largest are"]
+    if why_not:
+        return word, [f"not looked for: {why_not}"]
     held, nodes = {}, [id(n) for n in storage.saved]
     unnamed = []
     for tensor in storage.tensors:
@@ -1029,7 +1064,7 @@ def settle(storage, namer, owners, with_paths, alone):
     native = storage.uses - len({id(t) for t in storage.tensors})
     if native > 0 and (not texts or not storage.saved):
         texts.append(f"{native} holder{'s' * (native > 1)} in C++")
-    if not texts and nodes:
+    if not texts and nodes and not namer.walk.cut:
         texts = ["a graph that no named tensor keeps"]
     return word, texts or ["nothing that was reached in time" if namer.walk.cut else "nothing that Python shows"]
 
@@ -1115,13 +1150,13 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
 
 
 def look(blocks, error, seconds, objects):
-    """blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
+    """seconds: that are left; what frees the lists takes place after them. blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
     api = Torch() if "torch._C" in modules else Arrays()
-    deadline = time.monotonic() + 0.7 * seconds  # of walks; paths come after them
+    begin = time.monotonic()
     with api.off():
-        found = take(api, blocks, error, deadline, objects)
+        found = take(api, blocks, error, seconds, [begin + part * seconds for part in PARTS], objects)
     forget_locals()
     return found
 
@@ -1132,6 +1167,18 @@ def count_references(tensors, api):
     pair = [probe[0] for _ in range(1)]
     base = [sys.getrefcount(o) for o in pair][0]  # two lists, as here
     return {id(o): (sys.getrefcount(o) - base, api.count_native(o)) for o in tensors}
+
+
+def drop_unowned(live, there):
+    """Drops objects that their tensors have, which have no other reference: such a tensor may be on its way out, in a thread that
+    waits for the GIL, and nothing may be asked of it. The walk finds the others that have one reference."""
+    probe = [[]]
+    pair = [probe[0] for _ in range(1)]
+    base = [sys.getrefcount(o) for o in pair][0]  # two lists, as here
+    unowned = {id(o) for o in there["t"] if sys.getrefcount(o) <= base + 1}
+    if unowned:
+        for objects in (live, there["t"]):
+            objects[:] = [o for o in objects if id(o) not in unowned]
 
 
 def all_roots(walk, there, error, caller):
@@ -1162,19 +1209,25 @@ def read_graphs(walk, api, graphs, every):
     return saved
 
 
-def answer(api, walk, graphs, blocks, storages, lost, every):
+def why_no_paths(walk, number, deadline):
+    if number >= PATHS:
+        return "of small blocks only the largest are"
+    return "there was no time" if walk.is_late(deadline) else ""
+
+
+def answer(api, walk, graphs, blocks, storages, lost, every, deadline):
     """The rows, the most bytes that the same holders have, and these holders."""
     words = memoryview(blocks).cast("Q")
     rows = sorted(tuple(words[n:n + 4]) for n in range(0, len(words), 4) if words[n + 1])
     namer = Namer(walk, lost, classify(walk, api, every.values()))
-    owners = graphs.owners(namer.of_graph)
+    owners = graphs.owners(namer.of_graph, lambda: time.monotonic() > deadline)
     owned = [namer.owned[id(t)] for s in storages for t in s.tensors if id(t) in namer.owned]
     alone = collections.Counter((own.word, id(own.top)) for own in owned)
-    told = {s.address: settle(s, namer, owners, n < PATHS, alone) for n, s in enumerate(storages)}
+    told = {s.address: settle(s, namer, owners, why_no_paths(walk, n, deadline), alone) for n, s in enumerate(storages)}
     texts, size = reducers(walk, api, namer)
     plain = namer.settled()
     told = {address: (word, list(dict.fromkeys(plain.get(t, t) for t in texts))) for address, (word, texts) in told.items()}
-    nobody = "no Python object" + "; CuPy's pool keeps what was freed" * (api.array is not None)
+    nobody = "no Python object" + " that was reached in time" * walk.cut + "; CuPy's pool keeps what was freed" * (api.array is not None)
     if 0 < size <= sum(r[1] for r in rows) - sum(s.bytes for s in storages):
         texts = list(dict.fromkeys(plain.get(t, t) for t in texts))
         nobody += f"; DDP's Reducers have buckets of {mib(size)} in C++: those of {', '.join(texts[:HOLDERS])}"
@@ -1186,17 +1239,33 @@ def answer(api, walk, graphs, blocks, storages, lost, every):
     return pack(groups[:ROWS]), sums[top], " and ".join(top[1:3]).encode("utf-8", "replace").decode()
 
 
-def take(api, blocks, error, deadline, most):
-    walk, live, there = Walk(api, deadline, most), gc.get_objects(), collections.defaultdict(list)
-    wanted = {t: walk.kinds[t] for t in set(map(type, live)) if walk.kinds[t]}
-    for obj in [o for o in live if type(o) in wanted]:
-        there[wanted[type(obj)]].append(obj)
-    del obj
+def list_objects(walk, seconds):
+    """All objects of the collector, None: that would take too long; and those that have a kind, by kind."""
+    there = collections.defaultdict(list)
+    if sys.getallocatedblocks() > BLOCKS * seconds:
+        return None, there
+    live = gc.get_objects()
+    for at in range(0, len(live), LISTED):
+        if walk.is_over():
+            break
+        part = live[at:at + LISTED]
+        wanted = {t: walk.kinds[t] for t in set(map(type, part)) if walk.kinds[t]}
+        for obj in [o for o in part if type(o) in wanted] if wanted else ():
+            there[wanted[type(obj)]].append(obj)
+    return live, there
+
+
+def take(api, blocks, error, seconds, deadlines, most):
+    walk = Walk(api, deadlines[0], most)
+    live, there = list_objects(walk, seconds)
+    if not api.keeps and there["t"] and (len(sys._current_frames()) > 1 or passes()):
+        drop_unowned(live, there)
     api.know(there["s"])
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
     api.runs = type(api) is Torch and backward_runs(caller, error)
     flags = 2 if api.runs else 0 if api.graphs else 4
+    is_whole = live is not None
     near, far, last = all_roots(walk, there, error, caller)
     walk.run(near)
     walk.run(far)
@@ -1204,7 +1273,7 @@ def take(api, blocks, error, deadline, most):
     flags |= 2 * api.runs
     every = {id(o): o for o in there["t"] + walk.of_kind["t"]}
     tensors = [] if flags else [t for t in every.values() if not api.is_array(t)]
-    graphs = Graphs(api, tensors, [] if flags else there["n"] + walk.of_kind["n"], deadline)
+    graphs = Graphs(api, tensors, [] if flags else there["n"] + walk.of_kind["n"], deadlines[1])
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many
     walk.run_large()
@@ -1212,7 +1281,9 @@ def take(api, blocks, error, deadline, most):
 
     lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
     counted = {id(o) for objects in there.values() for o in objects}
-    lost = sort_lost(walk, live, lonely, counted) if lonely and not walk.cut else {}
+    lost = sort_lost(walk, live, lonely, counted, deadlines[1]) if lonely and is_whole and not walk.cut else {}
+    walk.cut = walk.cut or not is_whole
     del live, there
     storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
-    return flags | 2 * api.runs | (walk.cut or graphs.cut), len(walk.seen), *answer(api, walk, graphs, blocks, storages, lost, every)
+    told = answer(api, walk, graphs, blocks, storages, lost, every, deadlines[2])
+    return flags | 2 * api.runs | (walk.cut or graphs.cut), len(walk.seen), *told

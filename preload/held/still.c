@@ -9,6 +9,7 @@
 typedef struct pyhost_object object;
 
 #define STILL_LONGER  4.0 /* the switch interval in walks */
+#define STILL_PART    0.2 /* of the time of a walk: longest time for turns before it */
 #define STILL_TURN_NS 100000L
 #define STILL_ASKED   0.001 /* seconds: Python code took longer, so somebody had a turn */
 
@@ -167,14 +168,14 @@ static bool still_give_turn(object *code, object *space, struct still *was)
     return had_turn;
 }
 
-/* Gives turns until nobody asks. `longer`, `shorter`: as still_set_interval takes them. */
-static void still_give_turns(object *longer, object *shorter, struct still *was)
+/* Gives turns until nobody asks, or until then. `longer`, `shorter`: as still_set_interval takes them. */
+static void still_give_turns(object *longer, object *shorter, struct still *was, double until)
 {
     object *code = still_new_code();
     object *space = py.PyDict_New();
     bool had_turn = code && space;
 
-    for (int i = 0; had_turn && i < STILL_TURNS; i++) {
+    for (int i = 0; had_turn && i < STILL_TURNS && still_clock() < until; i++) {
         still_nap(2 * was->interval); /* who began to wait before has asked by then */
         still_set_interval(shorter);
         had_turn = still_give_turn(code, space, was);
@@ -192,7 +193,7 @@ void still_begin(struct still *ret_was, double seconds)
     still_set_interval(longer);
     if (still_others() > 0) {
         object *shorter = still_new_interval(ret_was->interval);
-        still_give_turns(longer, shorter, ret_was);
+        still_give_turns(longer, shorter, ret_was, still_clock() + STILL_PART * seconds);
         pyhost_drop(shorter);
     }
     pyhost_drop(longer);

@@ -42,12 +42,12 @@ static struct {
     const char *doc;
 } storages_def = {"place_of", storages_place_of, 8 /* METH_O */, NULL};
 
-static void storages_find_size(void)
+/* Of PyTorch's C interface; NULL: it has none. */
+static void *storages_size(void)
 {
     void *library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD); /* it stays loaded */
 
-    if (library)
-        *(void **)&of.size = resolve_real_dlsym()(library, "aoti_torch_get_storage_size");
+    return library ? resolve_real_dlsym()(library, "aoti_torch_get_storage_size") : NULL;
 }
 
 bool storages_find(void)
@@ -65,9 +65,7 @@ bool storages_find(void)
     of.nbytes = pyhost_in_class(storage, "nbytes");
     of.data_address = pyhost_in_module("torch._C", "_data_address");
     of.cdata = pyhost_in_class(tensor, "_cdata");
-    of.size = NULL;
-    if (of.data_address && of.cdata)
-        storages_find_size();
+    *(void **)&of.size = of.data_address && of.cdata ? storages_size() : NULL;
     return of.untyped_storage && of.data_ptr && of.nbytes;
 }
 

@@ -227,6 +227,27 @@ def drops_gradients():
     beside(work)
 
 
+def on_its_way_out():
+    """Of an older PyTorch: nothing of Python's refers to a tensor that C++ has, and beside others it is not asked."""
+    torch._C._StorageMeta = type
+    asked = []
+    torch._C.TensorBase.is_cuda = property(lambda self: asked.append(id(self)) or True)
+    held_plants.KEPT = [make("kept")]
+    going, over = make("going"), threading.Event()
+    number, hidden = id(going), torch.Hidden(going)
+    del going
+    fail()
+    assert number in asked, "alone it may be asked"
+    asked.clear()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    fail()
+    over.set()
+    thread.join()
+    assert number not in asked, f"{hidden} was asked"
+    assert id(held_plants.KEPT[0]) in asked, "nothing was asked"
+
+
 def end():
     held_plants.KEPT = [make("kept")]
 
@@ -412,6 +433,40 @@ def small_bound():
     held_plants.KEPT = [make("kept")]
     held_plants.MANY = [[i] for i in range(1_200_000)]
     fail()
+
+
+def out_of_time(last):
+    """The clock jumps after the first question for the time in the fourth failure's walk, or before the last one."""
+    held_plants.KEPT, held_plants.ALSO = [make("kept", 1 << 20)], make("also", 1 << 21)
+    asked, most = [], []
+
+    def now():
+        asked.append(1)
+        return 0.0 if not most or len(asked) <= most[0] else 1e9
+
+    time.monotonic = now
+    for n in range(4):
+        if n == 3:
+            most.append(asks - 1 if last else 1)
+        asked.clear()
+        fail()
+        asks = len(asked) or (asks if n else 0)
+
+
+def out_of_time_at_first():
+    out_of_time(False)
+
+
+def out_of_time_at_last():
+    out_of_time(True)
+
+
+def too_many_objects():
+    """More than can be listed in time, as the interpreter's allocator says."""
+    held_plants.KEPT, hidden = [make("kept")], torch.Hidden(make("hidden"))
+    sys.getallocatedblocks = lambda: 1 << 60
+    fail()
+    assert hidden
 
 
 if __name__ == "__main__":

@@ -228,6 +228,25 @@ def graphs_are_read_beside_other_threads(python):
         check("graph of held_plants.HISTORY[*]" in holders(walk).get(sizes["old"], ""), f"{case}: a graph's holder")
 
 
+@each
+def a_walk_that_is_out_of_time_says_so(python):
+    for case, expect in (("out_of_time_at_first", {3 << 20: "no Python object that was reached in time"}),
+                         ("out_of_time_at_last", {2 << 20: "held_plants.ALSO", 1 << 20: "not looked for: there was no time"})):
+        walk = held(python, case)[0]["ooms"][-1]["held"]
+        check(not walk["complete"], f"{case}: complete")
+        same(case, holders(walk), expect)
+    report, sizes, _ = held(python, "too_many_objects")
+    walk = report["ooms"][-1]["held"]
+    check(not walk["complete"], "objects that were not listed are not missing")
+    same("what is reached, and what only a list of all objects has", holders(walk),
+         {sizes["kept"]: "held_plants.KEPT[0]", sizes["hidden"]: "no Python object that was reached in time"})
+
+
+@each
+def what_may_be_on_its_way_out_is_not_asked(python):
+    held(python, "on_its_way_out")
+
+
 # ---- kedge held ----
 
 @contextmanager
@@ -337,7 +356,8 @@ CASES = (each_plant_is_named, arrays_of_cupy_are_told, r111_a_walk_leaves_everyt
          r111_a_program_that_does_not_grow_has_no_walk, what_only_the_collector_keeps_is_collected_before_the_device_is_full,
          what_only_the_collector_keeps_is_gone_when_a_failure_is_handled, nothing_is_walked_where_nobody_wants_it,
          what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
-         graphs_are_left_alone_where_they_may_be_taken_apart, graphs_are_read_beside_other_threads,
+         graphs_are_left_alone_where_they_may_be_taken_apart, graphs_are_read_beside_other_threads, what_may_be_on_its_way_out_is_not_asked,
+         a_walk_that_is_out_of_time_says_so,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,
          the_end_of_the_interpreter_waits_for_a_walk)
 
