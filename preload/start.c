@@ -12,6 +12,7 @@
 #include "preload/anchors/pyhost.h"
 #include "preload/anchors/pyloop.h"
 #include "preload/anchors/pyparts.h"
+#include "preload/anchors/pytoken.h"
 #include "preload/anchors/source.h"
 #include "preload/base/exports.h"
 #include "preload/base/forklock.h"
@@ -35,6 +36,7 @@
 #include "preload/held/held.h"
 #include "preload/held/history.h"
 #include "preload/held/kinds.h"
+#include "preload/held/titles.h"
 #include "preload/hints/evictlog.h"
 #include "preload/hints/hints_run.h"
 #include "preload/hooks/bus.h"
@@ -215,6 +217,8 @@ static void forget_python(void)
     pyparts_forget();
     held_forget();
     kinds_forget();
+    titles_forget();
+    pytoken_forget();
     history_forget();
 }
 
@@ -249,7 +253,7 @@ __attribute__((constructor)) static void loaded(void)
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
                 &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,
-                        asks_moments ? look_at_moment : NULL, kinds_name});
+                        asks_moments ? look_at_moment : NULL, titles_name});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/anchors/pyhost.h"
 
+#include "preload/anchors/pynames.h"
 #include "preload/anchors/source.h"
 #include "preload/driver/resolve.h"
 #include "tracker/where/anchor.h"
@@ -28,6 +29,7 @@ typedef int (*audit_fn)(const char *, object *, void *);
     F(object *, PyImport_GetModuleDict, (void))                                   \
     F(object *, PyModule_GetDict, (object *))                                     \
     F(object *, PyDict_GetItemString, (object *, const char *))                   \
+    F(object *, PyDict_GetItemWithError, (object *, object *))                    \
     F(int, PyDict_Next, (object *, intptr_t *, object **, object **))             \
     F(object *, PyObject_GetAttrString, (object *, const char *))                 \
     F(object *, PyObject_GenericGetDict, (object *, void *))                      \
@@ -216,6 +218,51 @@ object *pyhost_own(object *of, const char *name)
     return found;
 }
 
+object *pyhost_new_key(const char *name)
+{
+    return py.PyUnicode_InternFromString(name);
+}
+
+object *pyhost_own_at(object *of, object *key)
+{
+    object *dict = py.PyObject_GenericGetDict(of, NULL);
+    object *found = dict ? py.PyDict_GetItemWithError(dict, key) : NULL;
+
+    if (!dict)
+        pyhost_forget_error();
+    pyhost_drop(dict); /* its owner keeps a reference */
+    return found;
+}
+
+object *pyhost_in_dict(object *dict, object *key)
+{
+    object *found = py.PyDict_GetItemWithError(dict, key);
+
+    if (!found)
+        pyhost_forget_error();
+    return found;
+}
+
+bool pyhost_next(object *dict, intptr_t *io_at, object **ret_key, object **ret_value)
+{
+    return py.PyDict_Next(dict, io_at, ret_key, ret_value);
+}
+
+const char *pyhost_text(object *text)
+{
+    const char *bytes = py.PyUnicode_AsUTF8(text);
+
+    if (!bytes)
+        pyhost_forget_error();
+    return bytes;
+}
+
+object *pyhost_keep(object *of)
+{
+    py.Py_IncRef(of);
+    return of;
+}
+
 object *pyhost_in_class(object *type, const char *name)
 {
     object *text = pyhost_is_type(type) ? py.PyUnicode_InternFromString(name) : NULL;
@@ -362,78 +409,36 @@ static bool pyhost_trains(
 
 static bool names_wanted;
 
-/* The modules that this thread is calling now, from the outermost on. */
-struct inner {
-    object *module;
-    struct inner *outer;
-};
-
-enum {
-    NAMES_DEEP = 8 /* levels of modules that are not called themselves, such as lists */
-};
-
-/* Appends ".NAME"; false: it does not fit. */
-static bool pyhost_append(char *path, size_t used, size_t size, object *name)
+/* What is below no module that is called has the name of one that is called outermost, or its class. */
+static void pyhost_name(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1])
 {
-    const char *text = py.PyUnicode_AsUTF8(name);
-
-    if (!text)
-        pyhost_forget_error();
-    return text
-            && (size_t)snprintf(path + used, size - used, "%s%s", used ? "." : "", text)
-            < size - used;
-}
-
-/* Looks for `module` exactly `depth` levels below `root`, and writes its dotted name from there. */
-static bool pyhost_find_below(
-        object *root, const object *module, unsigned depth, char *path, size_t used, size_t size)
-{
-    object *children = pyhost_own(root, "_modules");
-    object *name, *child;
-    intptr_t at = 0;
-    bool is_found = false;
-
-    if (children && pyhost_has_type(children, py.dict_type)) {
-        while (!is_found && py.PyDict_Next(children, &at, &name, &child)) {
-            if (child == py.none || (depth == 1 && child != module)
-                    || !pyhost_append(path, used, size, name))
-                continue;
-            is_found = depth == 1
-                    || pyhost_find_below(
-                            child, module, depth - 1, path, used + strlen(path + used), size);
-        }
-    }
-    return is_found;
-}
-
-static void pyhost_name(object *module, char *path, size_t size)
-{
+    const char *title;
     object *type;
 
-    for (struct inner *outer = pyloop_inner(); outer; outer = outer->outer)
-        for (unsigned depth = 1; depth <= NAMES_DEEP; depth++)
-            if (pyhost_find_below(outer->module, module, depth, path, 0, size))
-                return;
-    type = py.PyObject_Type(module);
-    (void)snprintf(path, size, "%s", (const char *)pyhost_word_at(type, TYPE_NAME));
+    if (pynames_below(call, name))
+        return;
+    title = parts.name ? parts.name(call->module) : NULL;
+    type = py.PyObject_Type(call->module);
+    (void)snprintf(
+            name, ANCHOR_NAME_MAX + 1, "%s", title && *title ? title : pyhost_type_name(type));
     pyhost_drop(type);
 }
 
 __attribute__((noinline)) static object *pyhost_call_inner(
         object *callable, object *const *args, size_t count, object *names)
 {
-    struct inner here = {args[0], pyloop_inner()};
-    char path[ANCHOR_NAME_MAX + 1];
+    struct pynames_call here = {args[0], pyloop_inner()};
+    char name[ANCHOR_NAME_MAX + 1];
     object *result;
 
-    pyhost_name(args[0], path, sizeof path);
+    pyhost_name(&here, name);
     if (py.PyErr_Occurred())
         return NULL;
     pyloop_set_inner(&here);
-    source_enter_python(path);
+    source_enter_python(name);
     result = plain_call(callable, args, count, names);
-    source_leave_python(path);
-    pyloop_set_inner(here.outer);
+    source_leave_python(name);
+    pyloop_set_inner((void *)here.outer);
     return result;
 }
 
@@ -458,14 +463,16 @@ static void pyhost_tell(struct pyhost_moment moment)
         parts.at(&moment);
 }
 
-/* A module that is called outermost, though another one has it, is named as inside that one. */
+/* A module that is called outermost has a range of its own, unless it is the program's first. */
 static object *pyhost_call_named(object *callable, object *const *args, size_t count, object *names)
 {
-    const char *name = names_wanted && parts.name && pyloop_inner() ? parts.name(args[0]) : NULL;
+    const char *title = names_wanted && parts.name && pyloop_inner() ? parts.name(args[0]) : NULL;
+    char name[ANCHOR_NAME_MAX + 1];
     object *result;
 
-    if (!name)
+    if (!title || !*title)
         return plain_call(callable, args, count, names);
+    (void)snprintf(name, sizeof name, "%s", title); /* the call may end the module */
     source_enter_python(name);
     result = plain_call(callable, args, count, names);
     source_leave_python(name);
@@ -476,7 +483,7 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
         object *const *args, size_t count, object *names)
 {
     object *self = pyhost_count(count) > 0 ? args[0] : NULL;
-    struct inner here = {self, NULL}, *before = pyloop_inner();
+    struct pynames_call here = {self, NULL}, *before = pyloop_inner();
     bool is_told = parts.at && framework == PYHOST_TORCH
             && (kind == PYLOOP_FORWARD || kind == PYLOOP_OPTIMIZER);
     struct pyloop_call call;
@@ -500,8 +507,9 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
     pyloop_enter(&call, kind, trains, pyhost_who(args, count, kind == PYLOOP_SCALER));
     if (kind == PYLOOP_FORWARD && pyloop_in_forward())
         pyloop_set_inner(&here);
-    result = is_told && kind == PYLOOP_FORWARD ? pyhost_call_named(callable, args, count, names)
-                                               : plain_call(callable, args, count, names);
+    result = framework == PYHOST_TORCH && kind == PYLOOP_FORWARD
+            ? pyhost_call_named(callable, args, count, names)
+            : plain_call(callable, args, count, names);
     pyloop_set_inner(before);
     if (is_told && result)
         pyhost_tell((struct pyhost_moment){kind, false, trains, args, count, names});
@@ -708,6 +716,7 @@ static atomic_int state;
 static void pyhost_end(void)
 {
     parts.forget();
+    pynames_forget();
     grad_function = NULL;
     tracer_state = NULL;
     passes = 0;

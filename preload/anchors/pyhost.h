@@ -51,8 +51,8 @@ struct pyhost_parts {
     void (*forget)(void);           /* called when the interpreter has ended */
     void (*at)(const struct pyhost_moment *moment); /* NULL: nobody asks, as below */
     /*
-     * The dotted name of a module whose call was told of, from the outermost module that has it;
-     * NULL: none has it.
+     * The name of a module that is called outermost: "" of the first model, else one that no other
+     * module has. NULL: there is none. Valid until the next call.
      */
     const char *(*name)(struct pyhost_object *module);
 };
@@ -76,6 +76,14 @@ void pyhost_library_comes(const char *file);
 bool pyhost_has_module(const char *module);
 struct pyhost_object *pyhost_in_module(const char *module, const char *name);
 struct pyhost_object *pyhost_own(struct pyhost_object *of, const char *name); /* in its own dict */
+struct pyhost_object *pyhost_own_at(
+        struct pyhost_object *of, struct pyhost_object *key); /* no type */
+struct pyhost_object *pyhost_in_dict(struct pyhost_object *dict, struct pyhost_object *key);
+bool pyhost_next(struct pyhost_object *dict, intptr_t *io_at, struct pyhost_object **ret_key,
+        struct pyhost_object **ret_value);           /* of what is no dict: nothing */
+const char *pyhost_text(struct pyhost_object *text); /* valid as long as it; NULL: it is none */
+struct pyhost_object *pyhost_new_key(const char *name);
+struct pyhost_object *pyhost_keep(struct pyhost_object *of); /* a reference more */
 struct pyhost_object *pyhost_in_class(
         struct pyhost_object *type, const char *name); /* without calling descriptors */
 struct pyhost_object *pyhost_new_subclasses(struct pyhost_object *type); /* a list */

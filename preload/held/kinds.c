@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/held/kinds.h"
 
-#include "alloc/base/meta.h"
 #include "alloc/base/table.h"
+#include "preload/anchors/pytoken.h"
 #include "preload/driver/life.h"
 #include "preload/held/kindwalk.h"
 #include "preload/held/still.h"
 #include "preload/held/tensors.h"
+#include "preload/held/titles.h"
 #include "tracker/capture/capture.h"
-#include "tracker/where/anchor.h"
-
-#include <string.h>
 
 typedef struct pyhost_object object;
 
@@ -27,7 +25,6 @@ struct called {
     object *token; /* which is still the same if it has this; a reference, NULL: it has none */
     uint64_t times;
     uint64_t members; /* of an optimizer's state, at the last look */
-    char *name;       /* of a module inside another one, of meta.h; NULL: it is outermost */
 };
 
 static struct table called = TABLE_OF(struct called);
@@ -63,49 +60,19 @@ static bool kinds_may_search(void)
     return strangers <= SEARCHES || kinds_is_due(strangers);
 }
 
-static void kinds_drop_name(struct called *module)
-{
-    if (module->name)
-        meta_put(module->name, strlen(module->name) + 1);
-    module->name = NULL;
-}
-
-static void kinds_set_name(struct called *module, object *is)
-{
-    char name[ANCHOR_NAME_MAX + 1];
-
-    kinds_drop_name(module);
-    if (!kindwalk_name(is, name, sizeof name))
-        return;
-    module->name = meta_get(strlen(name) + 1);
-    if (module->name)
-        memcpy(module->name, name, strlen(name) + 1);
-}
-
-/* Whether a call is one of the same object as before. */
-static bool kinds_is_same(const struct called *found, object *is)
-{
-    object *token = tensors_new_token(is);
-
-    pyhost_drop(token); /* its owner keeps a reference */
-    return token == found->token;
-}
-
 /* NULL: there is no room for more. */
 static struct called *kinds_called(object *is)
 {
     struct called *found = table_find(&called, (uintptr_t)is);
 
-    if (found && kinds_is_same(found, is))
+    if (found && pytoken_is_of(found->token, is))
         return found;
-    if (found) {
-        pyhost_drop(found->token);
-        kinds_drop_name(found);
-    } else {
-        found = called.count < CALLED ? table_add(&called, (uintptr_t)is) : NULL;
-    }
     if (found)
-        *found = (struct called){.is = (uintptr_t)is, .token = tensors_new_token(is)};
+        pytoken_drop(found->token);
+    else
+        found = called.count < CALLED ? table_add(&called, (uintptr_t)is) : NULL;
+    if (found)
+        *found = (struct called){.is = (uintptr_t)is, .token = pytoken_keep(is)};
     return found;
 }
 
@@ -118,7 +85,7 @@ static void kinds_module(const struct pyhost_moment *moment)
         return;
     if (module->times == 1 && kindwalk_has_members(moment->args[0]) && kinds_may_search()) {
         kinds_look();
-        kinds_set_name(module, moment->args[0]);
+        titles_after_look(moment->args[0]);
     }
     kindwalk_inputs(moment->args, moment->count, moment->names);
 }
@@ -161,13 +128,6 @@ void kinds_at(const struct pyhost_moment *moment)
         kinds_module(moment);
     else if (moment->kind == PYLOOP_OPTIMIZER)
         kinds_optimizer(moment);
-}
-
-const char *kinds_name(object *module)
-{
-    const struct called *found = table_find(&called, (uintptr_t)module);
-
-    return found && kinds_is_same(found, module) ? found->name : NULL;
 }
 
 static int kinds_error(object *self, object *args, object *keywords)

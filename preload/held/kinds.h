@@ -28,12 +28,6 @@ bool kinds_start(const struct config *config);
 /* A call of a watched function begins or has ended; for pyhost_parts.at. */
 void kinds_at(const struct pyhost_moment *moment);
 
-/*
- * The name of a module that was told of, from the outermost module that has it; NULL: none has it.
- * Valid until the module's next call. For pyhost_parts.name.
- */
-const char *kinds_name(struct pyhost_object *module);
-
 /* At each audit event of the interpreter: watches what is not watched yet. */
 void kinds_find(void);
 

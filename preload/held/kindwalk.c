@@ -353,13 +353,13 @@ static bool kindwalk_find(
     return false;
 }
 
-bool kindwalk_name(object *module, char *name, size_t size)
+object *kindwalk_whole(object *module, char *name, size_t size)
 {
     for (uint32_t i = 0; i < root_count; i++)
         if (roots[i].is != module && tensors_class(roots[i].is) == TENSORS_MODULE
                 && kindwalk_find(roots[i].is, module, 0, name, 0, size))
-            return true;
-    return false;
+            return roots[i].is;
+    return NULL;
 }
 
 static void kindwalk_search(void)
@@ -371,6 +371,15 @@ static void kindwalk_search(void)
     else
         walk.flags |= FORMAT_DATA_CUT;
     pyhost_drop(list);
+}
+
+void kindwalk_find_roots(bool really)
+{
+    root_count = 0;
+    if (!really || !tensors_begin())
+        return;
+    kindwalk_search();
+    tensors_end();
 }
 
 static void kindwalk_roots(enum tensors_class class)

@@ -33,11 +33,14 @@ void kindwalk_look(bool reads_gradients);
  */
 bool kindwalk_step(struct pyhost_object *optimizer, bool reads_gradients);
 
+/* Looks for roots alone. `really` false: there are none, a search would take too long. */
+void kindwalk_find_roots(bool really);
+
 /*
- * Right after a look: the dotted name of a module from the first root that has it. False: it is in
- * no root, or is one.
+ * Right after either: the first root that has a module, which gets its dotted name there. NULL: it
+ * is in no root, or is one.
  */
-bool kindwalk_name(struct pyhost_object *module, char *name, size_t size);
+struct pyhost_object *kindwalk_whole(struct pyhost_object *module, char *name, size_t size);
 
 /* Whether a module has parameters, buffers or modules: else it needs no search. */
 bool kindwalk_has_members(struct pyhost_object *module);

@@ -295,14 +295,3 @@ object *tensors_new_objects(void)
     pyhost_drop(list);
     return NULL;
 }
-
-object *tensors_new_token(object *which)
-{
-    object *token = pyhost_own(which,
-            tensors_class(which) == TENSORS_MODULE ? "_non_persistent_buffers_set"
-                                                   : "_zero_grad_profile_name");
-
-    if (token)
-        py.Py_IncRef(token);
-    return token;
-}

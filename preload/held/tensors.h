@@ -26,7 +26,7 @@ void tensors_forget(void);
 
 /*
  * Around questions about tensors. False: nothing may be asked, and there is nothing to end. Dicts
- * and tokens may be asked without.
+ * may be asked without.
  */
 bool tensors_begin(void);
 void tensors_end(void);
@@ -77,11 +77,5 @@ const char *tensors_text(struct pyhost_object *which);
 
 /* All objects of the program that the collector knows, as a list. */
 struct pyhost_object *tensors_new_objects(void);
-
-/*
- * What only this module or optimizer has, and what keeps nothing alive: its set of names, or a text.
- * As long as we keep it, no other one has it. NULL: it has none.
- */
-struct pyhost_object *tensors_new_token(struct pyhost_object *which);
 
 #endif
