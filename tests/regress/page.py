@@ -233,6 +233,10 @@ def holders_are_those_of_the_report():
     for row in page["held_by_site"]:
         check(row["moment"] == "end" and row["bytes"] <= page["call_sites"][row["site"]]["end"][0], f"more is held than there is: {row}")
     same("in a window", "held_at_end" in data_of(page_of(capture("walked"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9")), False)
+    page, report = data_of(page_of(capture("grown"))), tool_json("report", capture("grown"))
+    same("where memory had grown", [(row["bytes"], row["held_by"]) for row in page.get("held_when_grown", {}).get("rows", [])],
+         [(row["bytes"], row["held_by"]) for row in report["held_when_grown"]["rows"]])
+    same("nothing is of a step or the end", [key for key in page if key in ("held_after_step", "held_at_end")], [])
 
 
 def kinds_are_those_of_the_report():

@@ -15,7 +15,7 @@ from regresskit import check, human, main, same, skip, tool
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
 MAYBE = {"moment": lambda data: data["timeline"]["leaves"]["count"],
-         "held": lambda data: any("held" in part for part in (data["ooms"] or [{}])[-1:]) or any(f"held_{when}" in data for when in ("after_step", "as_asked", "at_end")),
+         "held": lambda data: any("held" in part for part in (data["ooms"] or [{}])[-1:]) or any(f"held_{when}" in data for when in ("after_step", "when_grown", "as_asked", "at_end")),
          "segments": lambda data: "inside" in data, "device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
 CONTRAST = """(() => {
@@ -155,7 +155,7 @@ def pages_draw_on_a_laptop_and_a_phone():
 
 def nothing_is_wider_than_its_box():
     with chromium() as started:
-        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked", "killed", "lost", "held-ring", "kinds", "tensors", "tensors-failed"):
+        for form in ("bad", "oom", "agg", "empty", "many", "used", "evict", "live", "touched", "unsaid", "walked", "grown", "killed", "lost", "held-ring", "kinds", "tensors", "tensors-failed"):
             page = started.open(written(form), **LAPTOP)
             if form == "kinds":
                 stack_by(page, "kind")
@@ -584,6 +584,10 @@ def sections_that_are_not_always_there_draw_and_sort():
         same("held by", page.value(cells("held", 0, 0)), [" and ".join(row["held_by"]) for row in sorted(held, key=lambda row: -row["bytes"])])
         same("their bytes", page.value(cells("held", 0, 1)), [human(row["bytes"]) for row in sorted(held, key=lambda row: -row["bytes"])])
         check("held by kept[*]" in page.value("document.querySelector('.keeper').innerText"), "the answer does not name a holder")
+        page.close()
+
+        page = started.open(written("grown"))
+        check("Held by, when memory had grown" in page.value("document.querySelector('#held h3').innerText"), "the moment of a walk where memory had grown")
         page.close()
 
         tool("report", capture("bad"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9", "--html", "window.html")

@@ -121,6 +121,7 @@ static void page_json_walks(struct page *page)
     if (report->from || report->to)
         return;
     report_held_json(&page->json, report, FORMAT_WALK_STEP, UINT64_MAX, "held_after_step");
+    report_held_json(&page->json, report, FORMAT_WALK_GROWN, UINT64_MAX, "held_when_grown");
     report_held_json(&page->json, report, FORMAT_WALK_ASKED, UINT64_MAX, "held_as_asked");
     report_held_json(&page->json, report, FORMAT_WALK_END, UINT64_MAX, "held_at_end");
 }

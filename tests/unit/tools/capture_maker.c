@@ -632,12 +632,12 @@ static void describe(const char *form)
 }
 
 /* Each block that is live is held by a list and, every other one, by a graph. */
-static void walk_objects(void)
+static void walk_objects(enum format_walk_why why)
 {
     static const char *const texts[] = {
             "tensor\nkept[*]", "saved for backward\nkept[*]\ngraph of local 'loss' of step"};
     struct capture_block live[64];
-    struct format_def_walk what = {.why = FORMAT_WALK_END, .objects = 12, .spent_ns = 3000000};
+    struct format_def_walk what = {.why = (uint32_t)why, .objects = 12, .spent_ns = 3000000};
     uint32_t walk = capture_walk_begin();
     uint32_t count = capture_live(-1, live, 64, &what.bytes);
 
@@ -701,7 +701,9 @@ int main(int argc, char **argv)
     if (holds && killed)
         (void)raise(SIGKILL);
     if (strcmp(argv[1], "walked") == 0)
-        walk_objects();
+        walk_objects(FORMAT_WALK_END);
+    if (strcmp(argv[1], "grown") == 0)
+        walk_objects(FORMAT_WALK_GROWN);
     capture_state(FORMAT_STATE_CLEAN, FORMAT_EXIT_KNOWN);
     return 0;
 }

@@ -3,7 +3,7 @@
 
 /* The walks that the capture has, in order of time. */
 function heldWalks(data) {
-    const walks = [[data.held_after_step, "after a step"], [data.held_as_asked, "when kedge held asked"], [lastFailure(data)?.held, "when memory ran out"], [data.held_at_end, "at the end"]];
+    const walks = [[data.held_after_step, "after a step"], [data.held_when_grown, "when memory had grown"], [data.held_as_asked, "when kedge held asked"], [lastFailure(data)?.held, "when memory ran out"], [data.held_at_end, "at the end"]];
     return walks.filter(([walk]) => walk && walk.rows.length > 0).map(([walk, moment]) => ({...walk, moment}));
 }
 
