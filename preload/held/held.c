@@ -105,26 +105,46 @@ static void held_tell(object *answer)
                 oom_bytes_text(text, (uint64_t)bytes), holders, capture_path());
 }
 
+/* The addresses of tensors inside of blocks, of the row before. */
+static void held_record_inside(uint32_t walk, const char *at, size_t count)
+{
+    enum {
+        AT_ONCE = 512
+    };
+    uint64_t addresses[AT_ONCE];
+
+    while (count > 0) {
+        size_t part = count < AT_ONCE ? count : AT_ONCE;
+
+        memcpy(addresses, at, part * sizeof *addresses);
+        session_report(capture_held_at(walk, addresses, part));
+        at += part * sizeof *addresses;
+        count -= part;
+    }
+}
+
 /* Rows as held.py packs them. */
 static void held_record_rows(uint32_t walk, const char *at, size_t length)
 {
     enum {
-        WORDS = 5
+        WORDS = 6
     };
     const char *end = at + length;
 
     while ((size_t)(end - at) >= WORDS * sizeof(uint64_t)) {
         struct capture_block sum = {.addr = 0, .size = held_word(&at)};
         uint64_t count = held_word(&at);
-        size_t text;
+        size_t text, inside;
 
         sum.stack = held_word(&at);
         sum.pystack = held_word(&at);
+        inside = held_word(&at) * sizeof(uint64_t);
         text = held_word(&at);
-        if (text > (size_t)(end - at))
+        if (text > (size_t)(end - at) || inside > (size_t)(end - at) - text)
             return;
         session_report(capture_held(walk, &sum, count, at, text));
-        at += text;
+        held_record_inside(walk, at + text, inside / sizeof(uint64_t));
+        at += text + inside;
     }
 }
 

@@ -34,6 +34,7 @@ KEYS = 3             # keys of a container that are told one by one
 REPEATS = 3          # times that a part of a path stands there
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
 LARGE = 10_000       # members of a container that waits
+SLACK = 511          # bytes by which a block may be larger than its storage
 SIZED = (list, dict, tuple, set, frozenset)
 SUSPENDS = 0x2a0     # its flags if it is a generator, a coroutine, or both
 
@@ -1076,11 +1077,12 @@ def number(*words):
 
 
 def pack(rows):
-    """Each row: bytes, count, native stack, Python stack, length of the text (8 bytes each), the text."""
+    """Each row: bytes, count, native stack, Python stack, number of addresses, length of the text (8 bytes each), the text, the
+    addresses of tensors inside of blocks."""
     out = []
-    for key, (size, count) in rows:
+    for key, (size, count, inside) in rows:
         text = "\n".join(key[2:]).encode("utf-8", "replace")
-        out.append(number(size, count, key[0], key[1], len(text)) + text)
+        out.append(number(size, count, key[0], key[1], len(inside), len(text)) + text + number(*inside))
     return b"".join(out)
 
 
@@ -1112,13 +1114,15 @@ def mib(size):
 
 
 def by_block(blocks, storages, told, nobody):
-    """{(stack, Python stack, class, holders...): [bytes, blocks]}: live blocks joined with storages, by address."""
+    """{(stack, Python stack, class, holders...): [bytes, blocks, addresses]}: live blocks joined with storages, by address. The addresses
+    are those of storages inside of larger blocks, as in segments."""
     rows, at, lying = {}, 0, sorted(storages, key=lambda s: s.address)
 
     def add(block, size, *key):
-        row = rows.setdefault((block[2], block[3], *key), [0, 0])
+        row = rows.setdefault((block[2], block[3], *key), [0, 0, []])
         row[0] += size
         row[1] += 1
+        return row
 
     for block in blocks:
         address, left = block[0], block[1]
@@ -1129,7 +1133,9 @@ def by_block(blocks, storages, told, nobody):
             word, texts = told[lying[at].address]
             size = min(lying[at].bytes, end - lying[at].address, left)
             left -= size
-            add(block, size, word, *texts)
+            row = add(block, size, word, *texts)
+            if block[1] > lying[at].bytes + SLACK:
+                row[2].append(lying[at].address)
             at += 1
         if left:
             add(block, left, "no tensor", nobody)
@@ -1233,7 +1239,7 @@ def answer(api, walk, graphs, blocks, storages, lost, every, deadline):
         nobody += f"; DDP's Reducers have buckets of {mib(size)} in C++: those of {', '.join(texts[:HOLDERS])}"
     groups = sorted(by_block(rows, storages, told, nobody).items(), key=lambda g: -g[1][0])
     sums = collections.Counter()
-    for key, (size, _) in groups:
+    for key, (size, *_) in groups:
         sums[key[2:]] += size
     top = max(sums, key=sums.get, default=())
     return pack(groups[:ROWS]), sums[top], " and ".join(top[1:3]).encode("utf-8", "replace").decode()

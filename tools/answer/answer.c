@@ -11,6 +11,7 @@
 #include "tools/import/import_capture.h"
 #include "tools/load/figures.h"
 #include "tools/load/heldnames.h"
+#include "tools/load/inside.h"
 
 enum {
     LEAST_HELD = 4,  /* of its bytes at the peak this part must be in a walk before it */
@@ -338,6 +339,7 @@ static struct answer answer_of_tensors(const struct load *load, struct read_capt
     struct answer answer;
 
     load_capture(load->path, capture, &tensors);
+    inside_join(load, &tensors);
     symbols = symbols_new(tensors.trace);
     answer = answer_of_run(&tensors, symbols);
     symbols_free(symbols);

@@ -8,8 +8,6 @@
 #include "tools/base/vec.h"
 #include "tools/symbols/framekind.h"
 
-#define SLACK 511u /* bytes by which a block may be larger than the storage in it */
-
 const char *datakind_name(enum datakind kind)
 {
     static const char *const names[DATAKIND_COUNT] = {
@@ -294,7 +292,7 @@ static void datakind_name_block(
     uint64_t size = job->trace->blocks[block].size;
     const char *before = data->root < roots->count ? roots->before[data->root] : NULL;
 
-    if (data->size + SLACK < size)
+    if (data->size + FORMAT_DATA_SLACK < size)
         return; /* a framework's segment, which holds other things, too */
     if (kinds->name[block] != TRACE_NONE) {
         kinds->more[block] +=

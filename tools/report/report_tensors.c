@@ -6,6 +6,7 @@
 #include "tools/base/cmdexit.h"
 #include "tools/base/vec.h"
 #include "tools/import/import_capture.h"
+#include "tools/load/inside.h"
 
 bool report_tensors_are_there(const struct report *report)
 {
@@ -29,6 +30,7 @@ static int report_tensors_load(const char *who, const struct load *load, struct 
     if (!tensors)
         return CMD_BAD;
     load_capture(load->path, tensors, ret_load);
+    inside_join(load, ret_load);
     return CMD_DONE;
 }
 

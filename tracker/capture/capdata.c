@@ -6,6 +6,7 @@
 #include "tracker/capture/capture.h"
 
 static struct table known = {.bytes = sizeof(uint64_t)}; /* hashes of what is on record */
+static uint64_t looks;                                   /* that have ended */
 
 /* One word after the other, as FNV-1a does with bytes. */
 static uint64_t capdata_mix(uint64_t hash, uint64_t word)
@@ -21,6 +22,8 @@ static uint64_t capdata_hash(const struct format_def_data *def, const char *text
     hash = capdata_mix(hash, def->address);
     hash = capdata_mix(hash, def->size);
     hash = capdata_mix(hash, def->root);
+    if (def->seq == 0 && def->address)
+        hash = capdata_mix(hash, looks);
     for (size_t i = 0; i < length; i++)
         hash = capdata_mix(hash, (unsigned char)text[i]);
     return hash ? hash : 1;
@@ -47,7 +50,7 @@ int capture_data(enum format_data kind, uint32_t root, uint64_t addr, uint64_t s
 
     if (!capstate_begin(false, &r))
         return 0;
-    def.seq = kind == FORMAT_DATA_ROOT ? 0 : caplive_seq(addr);
+    def.seq = kind == FORMAT_DATA_ROOT ? 0 : caplive_seq(addr, size + FORMAT_DATA_SLACK);
     hash = capdata_hash(&def, text, length);
     if (table_find(&known, hash))
         return 0;
@@ -65,5 +68,6 @@ int capture_data_end(uint64_t storages, uint32_t flags)
     };
     int r;
 
+    looks++;
     return capstate_begin(false, &r) ? capdata_put(&def, NULL, 0) : 0;
 }

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-static _Atomic uint32_t walks, all_records;
+static _Atomic uint32_t walks, all_records, all_addresses;
 static _Atomic uint32_t records[FORMAT_WALKS_MAX]; /* of each walk */
 
 uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint64_t *ret_bytes)
@@ -63,6 +63,28 @@ int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count,
     capstate_degraded(capdefs_sync(0, def.stack > sum->addr ? def.stack : (uint32_t)sum->addr));
     capstate_degraded(capdefs_sync_python(def.pystack));
     capstate_degraded(capdefs_put(&def.def, sizeof def, text, length));
+    return capstate_trouble();
+}
+
+int capture_held_at(uint32_t walk, const uint64_t *addresses, size_t count)
+{
+    struct format_def_held_at def = {.def = {.kind = FORMAT_DEF_HELD_AT, .id = walk}};
+    int r;
+
+    if (walk == 0 || walk > FORMAT_WALKS_MAX || !capstate_begin(false, &r))
+        return 0;
+    def.row = atomic_load_explicit(&records[walk - 1], memory_order_relaxed) - 1;
+    while (def.row < FORMAT_HELD_MAX && count > 0
+            && atomic_load_explicit(&all_addresses, memory_order_relaxed)
+                    < FORMAT_HELD_AT_ALL_MAX) {
+        size_t part = count < FORMAT_HELD_AT_MAX ? count : FORMAT_HELD_AT_MAX;
+
+        atomic_fetch_add_explicit(&all_addresses, (uint32_t)part, memory_order_relaxed);
+        capstate_degraded(capdefs_put(
+                &def.def, sizeof def, (const char *)addresses, part * sizeof *addresses));
+        addresses += part;
+        count -= part;
+    }
     return capstate_trouble();
 }
 

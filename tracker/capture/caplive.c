@@ -371,7 +371,7 @@ struct caplive_origin caplive_origin(uint64_t addr)
     return origin;
 }
 
-uint64_t caplive_seq(uint64_t addr)
+uint64_t caplive_seq(uint64_t addr, uint64_t most)
 {
     struct shard *shard = shard_of(addr);
     const struct entry *entry;
@@ -379,7 +379,7 @@ uint64_t caplive_seq(uint64_t addr)
 
     lock_take(&shard->lock);
     entry = table_find(&shard->index, addr);
-    if (entry && entry->is_live)
+    if (entry && entry->is_live && entry->size <= most)
         seq = entry->seq;
     lock_drop(&shard->lock);
     return seq;

@@ -74,8 +74,9 @@ struct caplive_origin {
 };
 struct caplive_origin caplive_origin(uint64_t addr);
 
-/* The number of the allocation of the block that begins at `addr`; 0 = no block lives there. */
-uint64_t caplive_seq(uint64_t addr);
+/* The number of the allocation of the block that begins at `addr`; 0 = no block of at most `most`
+ * bytes lives there. */
+uint64_t caplive_seq(uint64_t addr, uint64_t most);
 
 /* The block under `key` is mapped at an address; size 0: no longer. */
 void caplive_mapped(uint64_t key, uint64_t addr, uint64_t size);

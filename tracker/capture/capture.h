@@ -226,13 +226,16 @@ uint64_t capture_live_bytes(int device, uint64_t *ret_peak);
 uint32_t capture_walk_begin(void);
 int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
         size_t length); /* sum->addr: the largest stack number in the text, 0 = none */
+/* Right after capture_held: of its blocks those that lie inside of the program's allocations. */
+int capture_held_at(uint32_t walk, const uint64_t *addresses, size_t count);
 int capture_walk(
         uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */
 
 /* A look at the tensors that a framework's objects have (preload/held). Records of storages and
  * roots come first; what is on record already is not written again. capture_data_end ends the look.
- * All with the GIL of one interpreter, or one thread. capture_data returns 1 if there is no room for
- * more records (FORMAT_DATA_MAX), else 0 or -errno, once. */
+ * Of a storage inside of an allocation that is no record of the look before: other tensors come to
+ * its address, which nobody tells. All with the GIL of one interpreter, or one thread. capture_data
+ * returns 1 if there is no room for more records (FORMAT_DATA_MAX), else 0 or -errno, once. */
 int capture_data(enum format_data kind, uint32_t root, uint64_t addr, uint64_t size,
         const char *text, size_t length);
 int capture_data_end(uint64_t storages, uint32_t flags);

@@ -340,9 +340,10 @@ enum format_def_kind {
     FORMAT_DEF_SHORT,  /* id = index of the rule; struct format_def_short */
     /* struct format_def_moves; a later record replaces it */
     FORMAT_DEF_MOVES,
-    FORMAT_DEF_HELD, /* id = number of its walk; struct format_def_held; text bytes */
-    FORMAT_DEF_WALK, /* id = number, from 1; struct format_def_walk; after its records */
-    FORMAT_DEF_DATA, /* id = enum format_data; struct format_def_data; text bytes */
+    FORMAT_DEF_HELD,    /* id = number of its walk; struct format_def_held; text bytes */
+    FORMAT_DEF_WALK,    /* id = number, from 1; struct format_def_walk; after its records */
+    FORMAT_DEF_DATA,    /* id = enum format_data; struct format_def_data; text bytes */
+    FORMAT_DEF_HELD_AT, /* id = number of its walk; struct format_def_held_at; text: u64 addresses */
     FORMAT_DEF_KIND_COUNT,
 };
 
@@ -497,6 +498,16 @@ enum format_walk_why {
 #define FORMAT_WALK_PARTS \
     0x100u /* of large blocks of malloc, or many files, only a part was read */
 
+/* Tensors of a record of a walk that lie inside of blocks, as in segments of a framework's. */
+#define FORMAT_HELD_AT_MAX     4096u      /* addresses of a record, */
+#define FORMAT_HELD_AT_ALL_MAX (1u << 20) /* and of all */
+
+struct format_def_held_at {
+    struct format_def def;
+    uint32_t row; /* of FORMAT_DEF_HELD, from 0: the how many-th of its walk */
+    uint32_t spare;
+};
+
 /* Bits in the offset of a frame of a scan: a variable; one in thread-local memory; a word of the stack,
  * which lies so many words before the end of the frame. */
 #define FORMAT_FRAME_DATA       (UINT64_C(1) << 62)
@@ -565,7 +576,8 @@ enum format_data {
     FORMAT_DATA_COUNT,
 };
 
-#define FORMAT_DATA_MAX 131072u /* records of a process */
+#define FORMAT_DATA_MAX   131072u /* records of a process */
+#define FORMAT_DATA_SLACK 511u    /* bytes by which an allocation may be larger than its storage */
 
 #define FORMAT_DATA_CUT  0x01u /* LOOK: some objects were not looked at, or are not on record */
 #define FORMAT_DATA_BUSY 0x02u /* LOOK: gradients were not read: a backward pass ran */

@@ -400,6 +400,9 @@ void read_close(struct read_capture *capture)
     for (size_t i = 0; i < capture->held_count; i++)
         free(capture->held[i].text);
     free(capture->held);
+    for (size_t i = 0; i < capture->held_at_count; i++)
+        free(capture->held_at[i].address);
+    free(capture->held_at);
     free(capture->walk);
     for (size_t i = 0; i < capture->data_count; i++)
         free(capture->data[i].text);

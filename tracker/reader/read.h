@@ -186,6 +186,13 @@ struct read_held {
     char *text; /* a line with the kind of data, then a line for each holder */
 };
 
+/* Where tensors lie that a record of a walk counts, inside of the program's allocations. */
+struct read_held_at {
+    uint32_t walk, row; /* the how many-th of `held` with this walk, from 0 */
+    uint64_t *address;
+    size_t count;
+};
+
 /* What a framework's objects say of a storage (format.h), in order of time. */
 struct read_data {
     enum format_data kind;
@@ -304,6 +311,8 @@ struct read_capture {
     size_t short_count;
     struct read_held *held;
     size_t held_count;
+    struct read_held_at *held_at;
+    size_t held_at_count;
     struct format_def_walk *walk; /* as in the file, in order of time */
     size_t walk_count;
     struct read_data *data;

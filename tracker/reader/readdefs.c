@@ -189,6 +189,21 @@ static int take_held(struct reader *reader, const struct format_def *def)
     return 0;
 }
 
+static int take_held_at(struct reader *reader, const struct format_def *def)
+{
+    const struct format_def_held_at *from = (const void *)def;
+    struct read_capture *capture = reader->capture;
+    size_t count = def->length / sizeof(uint64_t);
+    uint64_t *address = malloc(count ? count * sizeof *address : 1);
+
+    if (!address)
+        return reader_no_memory(reader);
+    memcpy(address, from + 1, count * sizeof *address);
+    capture->held_at[capture->held_at_count++] =
+            (struct read_held_at){def->id, from->row, address, count};
+    return 0;
+}
+
 static int take_walk(struct reader *reader, const struct format_def *def)
 {
     const struct format_def_walk *from = (const void *)def;
@@ -338,6 +353,7 @@ static const struct {
         [FORMAT_DEF_HELD] = {sizeof(struct format_def_held), take_held, false},
         [FORMAT_DEF_WALK] = {sizeof(struct format_def_walk), take_walk, false},
         [FORMAT_DEF_DATA] = {sizeof(struct format_def_data), take_data, false},
+        [FORMAT_DEF_HELD_AT] = {sizeof(struct format_def_held_at), take_held_at, false},
 };
 
 /* ---- blocks ---- */
@@ -571,6 +587,7 @@ static int make_arrays(struct reader *reader)
     capture->kept = readdefs_make(reader, seen[FORMAT_DEF_KEPT], sizeof *capture->kept);
     capture->shorts = readdefs_make(reader, seen[FORMAT_DEF_SHORT], sizeof *capture->shorts);
     capture->held = readdefs_make(reader, seen[FORMAT_DEF_HELD], sizeof *capture->held);
+    capture->held_at = readdefs_make(reader, seen[FORMAT_DEF_HELD_AT], sizeof *capture->held_at);
     capture->walk = readdefs_make(reader, seen[FORMAT_DEF_WALK], sizeof *capture->walk);
     capture->data = readdefs_make(reader, seen[FORMAT_DEF_DATA], sizeof *capture->data);
     capture->setting = readdefs_make(reader, seen[FORMAT_DEF_SETTING], sizeof *capture->setting);

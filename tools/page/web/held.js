@@ -27,13 +27,12 @@ function drawHeld(data) {
     const parent = document.getElementById("held");
     for (const walk of walks) {
         const known = walk.rows.reduce((sum, row) => sum + row.bytes, 0);
-        const what = data.segments ? " that the segments took " : " that were live ";
-        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + what + walk.moment + ", " + bytes(known) + " are listed" + (data.segments ? "; what no tensor has is free in them" : "") + ", after a walk through " + counted(walk.object_count, isScan(walk) ? "malloc block" : "Python object")
+        parent.append(element("p", {class: "lede"}, "Of the " + bytes(walk.live_bytes) + " that were live " + walk.moment + ", " + bytes(known) + " are listed, after a walk through " + counted(walk.object_count, isScan(walk) ? "malloc block" : "Python object")
             + " in " + time(1e6 * walk.walk_ms) + "."), ...heldDoubts(walk).map(text => element("p", {class: "note"}, text)));
         partNote(parent, walk.rows, walk.rows_left_out, "holder", "with most bytes");
         new Table(parent, {caption: "Held by, " + walk.moment, rows: walk.rows, sorted: 1, ...withStacks(data), columns: [
             textColumn("Held by", row => row.held_by.join(" and "), row => element("div", null, ...row.held_by.flatMap((holder, at) => [at ? element("span", {class: "muted"}, " and ") : null, element("bdi", null, holder)]))),
             bytesColumn("Bytes", row => row.bytes), countColumn("Blocks", row => row.count), textColumn("What it is", row => row.kind),
-            ...(data.segments ? [] : [textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))])]});
+            textColumn("Allocated by", row => row.title + (row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""), row => element("div", null, way(row.title), row.place_count > 1 ? ", and " + counted(row.place_count - 1, "other place") : ""))]});
     }
 }

@@ -4,14 +4,14 @@
  * known of the process, the device and the segments alone stays that of the run; `segments` is all of it, undefined where there is no such record.
  */
 
-const OF_PROCESS = ["frames", "kedge", "capture", "program", "settings", "devices", "tensors", "hints", "eviction", "waterfall", "held_after_step", "held_when_grown", "held_as_asked", "held_at_end"];
+const OF_PROCESS = ["frames", "kedge", "capture", "program", "settings", "devices", "tensors", "hints", "eviction", "waterfall"];
 
 /* The request that failed as PyTorch tells it, and the device then. A segment that was refused is no failure if PyTorch went on without it. */
 function failuresWithTensors(data) {
     const [asked, refused] = [lastFailure(data.inside), lastFailure(data)];
     if (!asked)
         return data.program.failed ? data.ooms : [];
-    return [{...asked, ...(refused ? {call: refused.call, total_bytes: refused.total_bytes, waterfall: refused.waterfall, held: refused.held} : {})}];
+    return [{...asked, ...(refused ? {call: refused.call, total_bytes: refused.total_bytes, waterfall: refused.waterfall} : {})}];
 }
 
 function withTensors(data) {
