@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Anchors of the real PyTorch and PaddlePaddle: what a loop that says nothing becomes, and that nothing else changes."""
+import collections
 import dataclasses
+import json
 import pathlib
 import re
 import shutil
@@ -11,6 +13,7 @@ from harness import Case, Row, compare, execute, reports
 
 PACKAGE, TITLE = "torch", "Anchors of programs that say nothing"
 STEPS = 5
+PART_STEPS = 4 # of torch_parts.py
 RUNNING = re.compile(r", (seq|op_id|sizes|input_op_ids) = ")
 
 
@@ -74,6 +77,22 @@ def by_name(row, work):
         if len(found.get(f"step/forward/{name}", [])) != STEPS:
             wrong.append(f"{name}: {len(found.get(f'step/forward/{name}', []))} instances, {STEPS} steps")
     return wrong, f"{sum(path.startswith('step/forward/') for path in found)} paths of modules"
+
+
+def parts(row, work):
+    """Modules that Lightning's training_step calls, and those in them: each has its name, and no other one has it."""
+    done = execute(row, kedge(capture=work / "run.kcap"), work, KEDGE_ANCHORS="python=modules")
+    lines = [line for line in done.output.splitlines() if line.startswith("[")]
+    if done.status != 0 or not lines:
+        return [f"exit {done.status}: {done.errors.strip()[-800:]}"], ""
+    # each part is called inside of the one around it; the first forward is not inside of the optimizer
+    names, told = {name.replace(".", "/") for name in json.loads(lines[-1])}, collections.Counter()
+    for path, instances in anchors_of(reports(work, "run")[0]).items():
+        before, forward, name = path.partition("forward/")
+        told[name] += len(instances) if forward and before in ("step/", "step/optimizer/") else 0
+    told = {name: count for name, count in told.items() if count}
+    wrong = [] if told == dict.fromkeys(names, PART_STEPS) and len(names) == 9 else [f"modules: {told}, wanted {sorted(names)}"]
+    return wrong, f"{len(told)} modules, each with a name of its own"
 
 
 def untouched(row, work):
@@ -140,6 +159,7 @@ CASES = [
     Look("anchors_phases", BOTH, *GPT, look=phases, short=("torch",)),
     Look("anchors_checkpoint", BOTH, "torch_gpt.py", ("--steps", str(STEPS), "--checkpoint"), look=phases),
     Look("anchors_modules", BOTH, *GPT, look=by_name),
+    Look("anchors_parts", ("trainers",), "torch_parts.py", look=parts),
     Look("anchors_untouched", BOTH, "torch_modules.py", look=untouched),
     Look("anchors_paddle", ("paddle",), "paddle_train.py", ("--steps", str(STEPS)), look=paddle_phases),
     Look("anchors_paddle_static", ("paddle",), "paddle_train.py", ("--steps", str(STEPS), "--static"), look=paddle_phases),
