@@ -25,6 +25,7 @@ struct sim_config sim_config = {
         .managed = true,
         .alias = true,
         .handles_again = true,
+        .values = (uint64_t)256 << 10,
 };
 
 bool sim_config_size(const char *text, uint64_t *ret_value)
@@ -87,7 +88,7 @@ static void check_names(void)
     static const char *const names[] = {"MEMORY", "DEVICES", "VERSION", "SCHED", "BANDWIDTH",
             "COMPUTE", "SEED", "LAG", "PATIENCE", "FAIL", "PARK", "LOG", "STATS", "STACKS", "COSTS",
             "ORACLE", "KERNELS", "FAULT", "TEXTURE", "MANAGED", "ALIAS", "STREAM_IDS", "HANDLES",
-            "PHYSICAL", "GRANULARITY", "SHOWN", "CAPABILITY", "SMS", "PEAKS"};
+            "PHYSICAL", "GRANULARITY", "SHOWN", "CAPABILITY", "SMS", "PEAKS", "VALUES"};
 
     for (char **entry = environ; entry && *entry; entry++) {
         const char *name = *entry + strlen("SIMCUDA_");
@@ -176,6 +177,8 @@ void sim_config_read(void)
             read_word("SIMCUDA_STREAM_IDS", ids, "process or context expected", 0) == 1;
     sim_config.physical_file =
             read_word("SIMCUDA_PHYSICAL", physical, "memory or file expected", 0) == 1;
+    read_number("SIMCUDA_VALUES", 0, (uint64_t)1 << 40, "a number of elements expected, 0: none",
+            &sim_config.values);
     sim_faults_read(getenv("SIMCUDA_FAIL"));
     sim_faults_read_costs(getenv("SIMCUDA_COSTS"));
     sim_park_read(getenv("SIMCUDA_PARK"));

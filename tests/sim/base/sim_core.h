@@ -66,6 +66,7 @@ struct sim_config {
     bool own_ids;       /* each context counts its default streams from 1 */
     bool any_kernel;    /* kernels that are not in kernels.def exist */
     bool fault_segv;
+    uint64_t values;    /* elements of a kernel that are computed; more: a digest */
     uint64_t bandwidth; /* bytes a second of a copy engine; 0: copies take no time */
     uint64_t compute;   /* the same of kernels, sets and copies within the device */
 };

@@ -98,6 +98,8 @@ static const struct {
         FIGURE(remaps),
         FIGURE(aliases),
         FIGURE(alias_reuses),
+        FIGURE(kernels_computed),
+        FIGURE(digest_copies),
         FIGURE(captures),
         FIGURE(captures_invalidated),
         FIGURE(graph_launches),

@@ -86,6 +86,8 @@ struct simcuda_stats {
     uint64_t aliases; /* of `maps`, those of memory that was mapped elsewhere at that moment */
     /* births on storage that had a tenant at another address where it is mapped too */
     uint64_t alias_reuses;
+    uint64_t kernels_computed; /* of `launches`, those whose result is what a device computes */
+    uint64_t digest_copies; /* copies to the host of what is a digest, or was computed from one */
 };
 
 #pragma GCC visibility push(default)

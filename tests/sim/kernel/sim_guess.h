@@ -82,6 +82,9 @@ struct sim_guess {
     uint32_t table_entry;              /* bytes of one: 1 or 2 */
 };
 
+/* A C++ name as people write it, to be freed; NULL: it is none, or the process has no demangler. */
+char *sim_guess_name(const char *name);
+
 void sim_guess_make(const struct sim_kernel *kernel, struct sim_guess *ret_guess);
 
 /*

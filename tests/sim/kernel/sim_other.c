@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels that are not in kernels.def: what they touch is declared from a guess (sim_guess.h), what they write is a
- * digest.
+ * Kernels that are not in kernels.def: what they touch is declared from a guess (sim_guess.h), what they write is
+ * computed (tests/sim/values) or is a digest.
  *
  * A guess must not accuse a program that is right, and so:
  *
@@ -17,9 +17,10 @@
  */
 #include "tests/sim/kernel/sim_guess.h"
 
+#include "tests/sim/kernel/sim_standing.h"
 #include "tests/sim/memory/sim_contents.h"
-#include "tests/sim/memory/sim_pool_parts.h"
 #include "tests/sim/memory/sim_va.h"
+#include "tests/sim/values/sim_values.h"
 
 #include <search.h>
 #include <stdlib.h>
@@ -32,6 +33,8 @@ struct other {
     struct sim_kernel kernel;
     bool is_guessed;
     struct sim_guess guess;
+    bool is_sought; /* `values` */
+    const struct sim_values *values;
 };
 
 static void *others; /* tsearch: by name and layout */
@@ -71,44 +74,6 @@ static uint64_t load(const uint64_t *params, uint32_t offset)
 
     memcpy(&word, (const char *)params + offset, sizeof(word));
     return word;
-}
-
-/* The block at an address if the device has it: what is freed on a stream stands until the stream has come there. */
-static const struct sim_block *standing(uint64_t addr)
-{
-    const struct sim_block *block = sim_ledger_find(addr);
-
-    return block && block->piece && sim_pool_is_freed(block->piece) ? NULL : block;
-}
-
-/*
- * How many of `most` bytes from `addr` on stand, 0: none. Blocks that touch each other count as one: a tensor may lie in
- * several mappings, and what a kernel reads and writes must not depend on where those end. The last unit of a block is
- * its own to the end, whatever size the program asked for: that differs between allocators, too.
- */
-static uint64_t room_at(uint64_t addr, uint64_t most)
-{
-    const struct sim_block *block;
-    uint64_t room = 0;
-
-    while (room < most && (block = standing(addr + room)) != NULL)
-        room = block->addr + sim_round(block->size, SIM_ALIGN) - addr;
-    return room < most ? room : most;
-}
-
-/*
- * The same without the rest of the last unit: what an operation may declare. That is asked when it is launched, and
- * what the program has freed counts no more; when it runs it does.
- */
-static uint64_t stands_at(uint64_t addr, uint64_t most, bool is_running)
-{
-    const struct sim_block *block;
-    uint64_t room = 0;
-
-    while (room < most
-            && (block = is_running ? standing(addr + room) : sim_ledger_live(addr + room)) != NULL)
-        room = block->addr + block->size - addr;
-    return room < most ? room : most;
 }
 
 /* An unsigned number of `size` bytes, 1 to 8, of this little-endian host. */
@@ -162,9 +127,9 @@ static uint64_t written_bytes(
     uint64_t count;
 
     if (!w->count.is_known)
-        return room_at(addr, LINE - addr % LINE);
+        return sim_standing_room(addr, LINE - addr % LINE);
     count = elements(&w->count, grid, params);
-    return count <= INT32_MAX ? room_at(addr, count * w->size) : 0;
+    return count <= INT32_MAX ? sim_standing_room(addr, count * w->size) : 0;
 }
 
 /*
@@ -218,11 +183,11 @@ static void declare(const struct sim_kernel *kernel, struct sim_op *op, int devi
         uint64_t addr = w->role == SIM_ROLE_NUMBER ? 0 : address_of(w, params), size = 1;
 
         if (!is_used(w, used) || !sim_va_has(addr)
-                || (!stands_at(addr, 1, false)
-                        && (!w->is_parameter || stands_at(addr - 1, 1, false))))
+                || (!sim_standing_at(addr, 1, false)
+                        && (!w->is_parameter || sim_standing_at(addr - 1, 1, false))))
             continue;
-        if (w->role == SIM_ROLE_WRITE && stands_at(addr, 1, false))
-            size = stands_at(addr, written_bytes(w, addr, grid, params), false);
+        if (w->role == SIM_ROLE_WRITE && sim_standing_at(addr, 1, false))
+            size = sim_standing_at(addr, written_bytes(w, addr, grid, params), false);
         sim_op_add_range(op,
                 (struct sim_range){.addr = addr,
                         .size = size,
@@ -236,15 +201,6 @@ static void declare(const struct sim_kernel *kernel, struct sim_op *op, int devi
 }
 
 /* ---- what it computes ---- */
-
-static bool may(int device, uint64_t addr, uint64_t size, bool write)
-{
-    uint64_t bad;
-
-    return size && sim_va_has(addr)
-            && sim_ledger_may(
-                    device, SIM_SIDE_KERNEL, addr, stands_at(addr, size, true), write, &bad);
-}
 
 static uint64_t digest_of(
         const struct sim_kernel *kernel, int device, uint64_t used, const uint64_t *params)
@@ -261,11 +217,23 @@ static uint64_t digest_of(
         if (w->role != SIM_ROLE_READ || !is_used(w, used))
             continue;
         addr = load(params, w->offset);
-        size = room_at(addr, sim_contents_known(addr, UINT64_MAX));
-        if (may(device, addr, size, false))
+        size = sim_standing_room(addr, sim_contents_known(addr, UINT64_MAX));
+        if (sim_standing_may(device, addr, size, false))
             digest = sim_digest_read(digest, addr, size);
     }
     return digest;
+}
+
+/* True: its result is computed. */
+static bool computes(
+        const struct sim_kernel *kernel, int device, struct sim_grid grid, const uint64_t *params)
+{
+    struct other *other = (struct other *)(uintptr_t)kernel;
+
+    if (!other->is_sought)
+        other->values = sim_values_find(kernel);
+    other->is_sought = true;
+    return other->values && sim_values_run(other->values, kernel, device, grid, params);
 }
 
 static void fill(uint64_t addr, uint64_t size, const void *value, uint32_t value_size)
@@ -280,8 +248,11 @@ static void body(
 {
     const struct sim_guess *g = guess_of(kernel);
     uint64_t used = places_used(g, grid, params);
-    uint64_t digest = digest_of(kernel, device, used, params);
+    uint64_t digest;
 
+    if (computes(kernel, device, grid, params))
+        return;
+    digest = digest_of(kernel, device, used, params);
     for (unsigned i = 0; i < g->words_count; i++) {
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr, size;
@@ -290,12 +261,14 @@ static void body(
             continue;
         addr = address_of(w, params);
         size = written_bytes(w, addr, grid, params);
-        if (!may(device, addr, size, true))
+        if (!sim_standing_may(device, addr, size, true))
             continue;
         if (g->fill_offset >= 0)
             fill(addr, size, (const char *)params + g->fill_offset, g->fill_size);
         else
             sim_digest_write(sim_digest_add(digest, &i, sizeof(i)), addr, size, w->kind);
+        if (!w->count.is_known)
+            sim_contents_open(addr);
     }
 }
 

@@ -8,78 +8,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct piece {
-    uint64_t addr, end;
-};
-
 static void *pieces; /* tsearch; never overlap */
 
 /* Pieces that overlap are equal, so that a search finds one that has a byte in common. */
 static int order(const void *a, const void *b)
 {
-    const struct piece *x = a, *y = b;
+    const struct sim_piece *x = a, *y = b;
 
     if (x->end <= y->addr)
         return -1;
     return x->addr >= y->end;
 }
 
-static struct piece *find(uint64_t addr, uint64_t end)
+static struct sim_piece *find(uint64_t addr, uint64_t end)
 {
-    const struct piece key = {addr, end};
-    struct piece *const *found = tfind(&key, &pieces, order);
+    const struct sim_piece key = {.addr = addr, .end = end};
+    struct sim_piece *const *found = tfind(&key, &pieces, order);
 
     return found ? *found : NULL;
 }
 
-static void add(uint64_t addr, uint64_t end)
+static void add(uint64_t addr, uint64_t end, bool is_digest)
 {
-    struct piece *piece = sim_new(sizeof(*piece));
+    struct sim_piece *piece = sim_new(sizeof(*piece));
 
-    *piece = (struct piece){addr, end};
+    *piece = (struct sim_piece){.addr = addr, .end = end, .is_digest = is_digest};
     (void)tsearch(piece, &pieces, order);
 }
 
 void sim_contents_forget(uint64_t addr, uint64_t size)
 {
     uint64_t end = addr + size;
-    struct piece *piece;
+    struct sim_piece *piece;
 
     while (size && (piece = find(addr, end)) != NULL) {
-        struct piece rest = *piece;
+        struct sim_piece rest = *piece;
 
         (void)tdelete(piece, &pieces, order);
         free(piece);
         if (rest.addr < addr)
-            add(rest.addr, addr);
+            add(rest.addr, addr, rest.is_digest);
         if (rest.end > end)
-            add(end, rest.end);
+            add(end, rest.end, rest.is_digest);
     }
 }
 
-void sim_contents_write(uint64_t addr, uint64_t size)
+static void write_as(uint64_t addr, uint64_t size, bool is_digest)
 {
-    struct piece *piece;
+    struct sim_piece *piece;
 
     if (size == 0 || !sim_va_has(addr))
         return;
     piece = find(addr, addr + size);
-    if (piece && piece->addr == addr && piece->end == addr + size)
+    if (piece && piece->addr == addr && piece->end == addr + size && piece->is_digest == is_digest
+            && !piece->is_open)
         return; /* the same bytes again, as in each step of a program */
     sim_contents_forget(addr, size);
-    add(addr, addr + size);
+    add(addr, addr + size, is_digest);
+}
+
+void sim_contents_write(uint64_t addr, uint64_t size)
+{
+    write_as(addr, size, false);
+}
+
+void sim_contents_write_digest(uint64_t addr, uint64_t size)
+{
+    write_as(addr, size, true);
 }
 
 /* The first piece that has a byte in [addr, end), cut to it; false: there is none. */
-static bool first_piece(uint64_t addr, uint64_t end, struct piece *ret_piece)
+static bool first_piece(uint64_t addr, uint64_t end, struct sim_piece *ret_piece)
 {
-    const struct piece *piece;
+    const struct sim_piece *piece;
     bool found = false;
 
     while (addr < end && (piece = find(addr, end)) != NULL) {
         found = true;
-        *ret_piece = (struct piece){
-                piece->addr > addr ? piece->addr : addr, piece->end < end ? piece->end : end};
+        *ret_piece = (struct sim_piece){.addr = piece->addr > addr ? piece->addr : addr,
+                .end = piece->end < end ? piece->end : end,
+                .is_digest = piece->is_digest};
         end = ret_piece->addr; /* there may be one before it */
     }
     return found;
@@ -88,7 +96,7 @@ static bool first_piece(uint64_t addr, uint64_t end, struct piece *ret_piece)
 void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size)
 {
     uint64_t at = src, end = src + size;
-    struct piece piece;
+    struct sim_piece piece;
 
     if (!sim_va_has(dst))
         return;
@@ -98,14 +106,14 @@ void sim_contents_copy(uint64_t dst, uint64_t src, uint64_t size)
     }
     sim_contents_forget(dst, size);
     for (; first_piece(at, end, &piece); at = piece.end)
-        sim_contents_write(dst + (piece.addr - src), piece.end - piece.addr);
+        write_as(dst + (piece.addr - src), piece.end - piece.addr, piece.is_digest);
 }
 
 /* ── content in pinned memory ── */
 
 struct kept {
     uint64_t host, size, sum;
-    struct piece *piece; /* offsets */
+    struct sim_piece *piece; /* offsets */
     size_t count;
 };
 
@@ -150,14 +158,15 @@ static struct kept *kept_at(uint64_t host)
     return found ? *found : NULL;
 }
 
-static size_t pieces_of(uint64_t src, uint64_t size, struct piece *ret_pieces)
+static size_t pieces_of(uint64_t src, uint64_t size, struct sim_piece *ret_pieces)
 {
-    struct piece piece;
+    struct sim_piece piece;
     size_t count = 0;
 
     for (uint64_t at = src; first_piece(at, src + size, &piece); at = piece.end, count++)
         if (ret_pieces)
-            ret_pieces[count] = (struct piece){piece.addr - src, piece.end - src};
+            ret_pieces[count] = (struct sim_piece){
+                    .addr = piece.addr - src, .end = piece.end - src, .is_digest = piece.is_digest};
     return count;
 }
 
@@ -190,14 +199,44 @@ void sim_contents_fetch(uint64_t dst, uint64_t host, uint64_t size)
     }
     sim_contents_forget(dst, size);
     for (size_t i = 0; i < kept->count; i++)
-        sim_contents_write(dst + kept->piece[i].addr, kept->piece[i].end - kept->piece[i].addr);
+        write_as(dst + kept->piece[i].addr, kept->piece[i].end - kept->piece[i].addr,
+                kept->piece[i].is_digest);
 }
 
 uint64_t sim_contents_known(uint64_t addr, uint64_t most)
 {
-    const struct piece *piece = most ? find(addr, addr + 1) : NULL;
+    const struct sim_piece *piece = most ? find(addr, addr + 1) : NULL;
 
     if (!piece)
         return 0;
     return piece->end - addr < most ? piece->end - addr : most;
+}
+
+bool sim_contents_piece(uint64_t addr, struct sim_piece *ret_piece)
+{
+    const struct sim_piece *piece = find(addr, addr + 1), *before;
+
+    if (!piece)
+        return false;
+    *ret_piece = *piece;
+    before = find(piece->addr - 1, piece->addr);
+    return !before || !before->is_open;
+}
+
+void sim_contents_open(uint64_t addr)
+{
+    struct sim_piece *piece = find(addr, addr + 1);
+
+    if (piece)
+        piece->is_open = true;
+}
+
+bool sim_contents_has_digest(uint64_t addr, uint64_t size)
+{
+    struct sim_piece piece;
+
+    for (uint64_t at = addr; first_piece(at, addr + size, &piece); at = piece.end)
+        if (piece.is_digest)
+            return true;
+    return false;
 }

@@ -20,10 +20,30 @@
 #ifndef KEDGE_TESTS_SIM_SIM_CONTENTS_H
 #define KEDGE_TESTS_SIM_SIM_CONTENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Somebody wrote all of [addr, addr + size). */
 void sim_contents_write(uint64_t addr, uint64_t size);
+
+/* The same, and what was written is a digest, or was computed from one. */
+void sim_contents_write_digest(uint64_t addr, uint64_t size);
+
+/* What one operation wrote at an address and around it. */
+struct sim_piece {
+    uint64_t addr, end;
+    bool is_digest;
+    bool is_open; /* more was written behind it, nobody knows how much */
+};
+
+/* The piece at an address is the beginning of something. */
+void sim_contents_open(uint64_t addr);
+
+/* False: nobody wrote there, or what stands there may be a former tenant's, behind the beginning of something. */
+bool sim_contents_piece(uint64_t addr, struct sim_piece *ret_piece);
+
+/* Whether a digest went into any of it. */
+bool sim_contents_has_digest(uint64_t addr, uint64_t size);
 
 /* Nobody wrote any of it. */
 void sim_contents_forget(uint64_t addr, uint64_t size);

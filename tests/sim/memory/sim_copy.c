@@ -90,10 +90,23 @@ static void note_row(const struct copy *copy, uint64_t dst, uint64_t src)
         sim_contents_copy(dst, src, copy->width);
 }
 
+/* A digest on its way to the host, where a program may decide by it. */
+static bool brings_digest(const struct copy *copy)
+{
+    for (uint64_t z = 0; z < copy->depth; z++)
+        for (uint64_t y = 0; y < copy->height; y++)
+            if (sim_contents_has_digest(
+                        copy->src.addr + z * copy->src.slice + y * copy->src.pitch, copy->width))
+                return true;
+    return false;
+}
+
 static void note_copy(struct sim_op *op)
 {
     const struct copy *copy = (const struct copy *)op->payload;
 
+    if (op->engine == SIM_ENGINE_OUT && !copy->staged)
+        sim_stats.digest_copies += brings_digest(copy);
     for (uint64_t z = 0; z < copy->depth; z++)
         for (uint64_t y = 0; y < copy->height; y++)
             note_row(copy, copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch,

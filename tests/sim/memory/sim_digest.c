@@ -74,7 +74,7 @@ static void write_part(
 
         memcpy((void *)(uintptr_t)(addr + at), &word, (size_t)(to - at < 4 ? to - at : 4));
     }
-    sim_contents_write(addr + from, to - from);
+    sim_contents_write_digest(addr + from, to - from);
 }
 
 void sim_digest_write(uint64_t digest, uint64_t addr, uint64_t size, enum sim_digest_kind kind)
