@@ -57,6 +57,9 @@ typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigne
         unsigned, void *, void **, void **);
 
 typedef int (*copy_fn)(uint64_t, uint64_t, size_t, void *);
+typedef int (*set_fn)(uint64_t, unsigned, size_t, void *);
+typedef int (*alloc_fn)(uint64_t *, size_t);
+typedef int (*free_fn)(uint64_t);
 
 static void *driver(const char *name)
 {
@@ -156,6 +159,43 @@ int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool
     if (error != 0)
         (void)fprintf(stderr, "stand-in: a launch failed with %d\n", error);
     return error;
+}
+
+int standin_write(void *stream, const char *name, const struct operand *outs, unsigned out_count,
+        const struct operand *reads, unsigned read_count)
+{
+    uint64_t seed = standin_seed(name, NULL, 0);
+    int error = 0;
+
+    for (unsigned i = 0; i < out_count && error == 0; i++)
+        error = standin_compute(stream, seed + i, (void *)(uintptr_t)outs[i].at, outs[i].bytes,
+                false, reads, read_count);
+    return error;
+}
+
+int standin_set(void *stream, int *at, int value, uint64_t count)
+{
+    set_fn set = (set_fn)driver("cuMemsetD32Async");
+
+    if (!at || count == 0)
+        return 0;
+    return set ? set((uint64_t)(uintptr_t)at, (unsigned)value, count, stream) : UNKNOWN_ERROR;
+}
+
+void *standin_device_new(size_t bytes)
+{
+    alloc_fn alloc = (alloc_fn)driver("cuMemAlloc_v2");
+    uint64_t at = 0;
+
+    return alloc && alloc(&at, bytes) == 0 ? (void *)(uintptr_t)at : NULL;
+}
+
+void standin_device_delete(void *at)
+{
+    free_fn release = (free_fn)driver("cuMemFree_v2");
+
+    if (at && release)
+        (void)release((uint64_t)(uintptr_t)at);
 }
 
 int standin_copy(void *stream, void *to, const void *from, uint64_t bytes)

@@ -21,6 +21,11 @@
 /* Before each function that the library offers. Names and types are the library's own. */
 #define EXPORT __attribute__((visibility("default")))
 
+/* A function that the library offers and that returns a status: its declaration and the head of its body. */
+#define BODY(name, ...)           \
+    EXPORT int name(__VA_ARGS__); \
+    EXPORT int name(__VA_ARGS__)
+
 /* Once in each library: the status that a function without a body returns. */
 #define REFUSED_IS(status)                          \
     long standin_refused(const char *name);         \
@@ -57,6 +62,20 @@ void standin_begin(void);
  */
 int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool adds,
         const struct operand *operands, unsigned count);
+
+/*
+ * Writes each of `outs` from what all of `reads` hold: a call of the library with several results.
+ * A matrix that is changed in place stands in both lists. Returns 0, or the driver's error.
+ */
+int standin_write(void *stream, const char *name, const struct operand *outs, unsigned out_count,
+        const struct operand *reads, unsigned read_count);
+
+/* Sets `count` integers at `at` on `stream`: states of 0, pivots of 1. Returns 0, or the driver's error. */
+int standin_set(void *stream, int *at, int value, uint64_t count);
+
+/* Memory of the device that the library allocates for itself; NULL when there is none. */
+void *standin_device_new(size_t bytes);
+void standin_device_delete(void *at);
 
 /* Copies within the device on `stream`. Returns 0, or the driver's error. */
 int standin_copy(void *stream, void *to, const void *from, uint64_t bytes);

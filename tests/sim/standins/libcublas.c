@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* libcublas: matrix products by their extents. Matrices are column major. */
-#include "common.h"
+/*
+ * libcublas: matrix products by their extents. Matrices are column major. Batches and what is solved:
+ * libcublas_solve.c.
+ */
+#include "libcublas.h"
 
 #include <stdlib.h>
 
 REFUSED_IS(15) /* CUBLAS_STATUS_NOT_SUPPORTED */
 
 enum {
-    SUCCESS = 0,
-    EXECUTION_FAILED = 13,
-    NO_MEMORY = 3,
     VERSION = 120400
-};
-
-struct handle {
-    void *stream;
-    int pointer_mode, math_mode, atomics_mode;
-    void *workspace;
-    size_t workspace_bytes;
 };
 
 EXPORT int cublasCreate_v2(struct handle **ret_handle);
@@ -238,6 +231,8 @@ EXPORT int cublasGemmStridedBatchedEx(struct handle *h, int ta, int tb, int m, i
 
 GEMV(cublasSgemv_v2, float, 4)
 GEMV(cublasDgemv_v2, double, 8)
+GEMV(cublasCgemv_v2, void, 8)
+GEMV(cublasZgemv_v2, void, 16)
 
 #define DOT(name, type, element)                                                                   \
     EXPORT int name(                                                                               \
@@ -251,3 +246,16 @@ GEMV(cublasDgemv_v2, double, 8)
 
 DOT(cublasSdot_v2, float, 4)
 DOT(cublasDdot_v2, double, 8)
+DOT(cublasCdotu_v2, void, 8)
+DOT(cublasCdotc_v2, void, 8)
+DOT(cublasZdotu_v2, void, 16)
+DOT(cublasZdotc_v2, void, 16)
+
+BODY(cublasDotEx, struct handle *h, int n, const void *x, int type_x, int incx, const void *y,
+        int type_y, int incy, void *ret, int type, int execution_type)
+{
+    return product(h, "cublasDotEx", false, true, 1, 1, n,
+            (struct matrix){x, bytes_of_type(type_x), incx, 0},
+            (struct matrix){y, bytes_of_type(type_y), incy, 0},
+            (struct matrix){ret, bytes_of_type(type), 1, 0}, 1);
+}
