@@ -70,6 +70,11 @@ int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool
 int standin_write(void *stream, const char *name, const struct operand *outs, unsigned out_count,
         const struct operand *reads, unsigned read_count);
 
+/* Operands and their number, written where a call stands. */
+#define LIST(...)                          \
+    (const struct operand[]){__VA_ARGS__}, \
+            sizeof((const struct operand[]){__VA_ARGS__}) / sizeof(struct operand)
+
 /* Sets `count` integers at `at` on `stream`: states of 0, pivots of 1. Returns 0, or the driver's error. */
 int standin_set(void *stream, int *at, int value, uint64_t count);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libcudnn: convolutions by their extents, through the functions that take descriptors one by one.
+ * Batch norm, recurrent networks and the CTC loss have files of their own.
  * The newer interface of graphs is refused: frameworks fall back, or are told to.
  */
-#include "common.h"
+#include "libcudnn.h"
 
 #include <glob.h>
 #include <link.h>
@@ -14,25 +15,9 @@
 REFUSED_IS(3000) /* CUDNN_STATUS_NOT_SUPPORTED */
 
 enum {
-    SUCCESS = 0,
-    BAD_PARAM = 2000,
-    NO_MEMORY = 4002,
-    EXECUTION_FAILED = 5000
-};
-enum {
-    DIMENSIONS = 8,
-    VERSION = STANDIN_MAJOR >= 9 ? 91300 : 8900, /* XLA wants 9.8 or later */
+    VERSION =
+            STANDIN_MAJOR >= 9 ? 92600 : 8900, /* XLA wants 9.8 or later, PyTorch 2.15 wants 9.26 */
     MAJOR_UNIT = STANDIN_MAJOR >= 9 ? 10000 : 1000
-};
-
-struct handle {
-    void *stream;
-};
-
-/* One kind of memory block serves every descriptor; each uses what it needs. */
-struct descriptor {
-    int type, format, count;
-    int sizes[DIMENSIONS], strides[DIMENSIONS];
 };
 
 /* ---- the version ---- */
@@ -89,8 +74,7 @@ EXPORT size_t cudnnGetCudartVersion(void)
     return 12040;
 }
 
-EXPORT int cudnnGetProperty(int which, int *ret_value);
-EXPORT int cudnnGetProperty(int which, int *ret_value)
+BODY(cudnnGetProperty, int which, int *ret_value)
 {
     int version = (int)cudnnGetVersion();
 
@@ -113,45 +97,26 @@ EXPORT void cudnnGetLastErrorString(char *message, size_t bytes)
         *message = 0;
 }
 
-EXPORT int cudnnCreate(struct handle **ret_handle);
-EXPORT int cudnnCreate(struct handle **ret_handle)
+BODY(cudnnCreate, struct handle **ret_handle)
 {
     *ret_handle = standin_new(sizeof(**ret_handle));
     standin_begin();
     return *ret_handle ? SUCCESS : NO_MEMORY;
 }
 
-EXPORT int cudnnSetStream(struct handle *h, void *stream);
-EXPORT int cudnnSetStream(struct handle *h, void *stream)
+BODY(cudnnSetStream, struct handle *h, void *stream)
 {
     h->stream = stream;
     return SUCCESS;
 }
 
-EXPORT int cudnnGetStream(struct handle *h, void **ret_stream);
-EXPORT int cudnnGetStream(struct handle *h, void **ret_stream)
+BODY(cudnnGetStream, struct handle *h, void **ret_stream)
 {
     *ret_stream = h->stream;
     return SUCCESS;
 }
 
 /* ---- descriptors ---- */
-
-#define CREATE(name)                                             \
-    EXPORT int name(struct descriptor **ret_descriptor);         \
-    EXPORT int name(struct descriptor **ret_descriptor)          \
-    {                                                            \
-        *ret_descriptor = standin_new(sizeof(**ret_descriptor)); \
-        return *ret_descriptor ? SUCCESS : NO_MEMORY;            \
-    }
-
-#define DESTROY(name)              \
-    EXPORT int name(void *object); \
-    EXPORT int name(void *object)  \
-    {                              \
-        free(object);              \
-        return SUCCESS;            \
-    }
 
 DESTROY(cudnnDestroy)
 CREATE(cudnnCreateTensorDescriptor)
@@ -170,10 +135,8 @@ NOTHING(cudnnSetConvolutionGroupCount)
 NOTHING(cudnnSetConvolutionMathType)
 NOTHING(cudnnSetActivationDescriptor)
 
-EXPORT int cudnnSetTensorNdDescriptor(
-        struct descriptor *d, int type, int count, const int *sizes, const int *strides);
-EXPORT int cudnnSetTensorNdDescriptor(
-        struct descriptor *d, int type, int count, const int *sizes, const int *strides)
+BODY(cudnnSetTensorNdDescriptor, struct descriptor *d, int type, int count, const int *sizes,
+        const int *strides)
 {
     if (count < 0 || count > DIMENSIONS)
         return BAD_PARAM;
@@ -184,8 +147,7 @@ EXPORT int cudnnSetTensorNdDescriptor(
     return SUCCESS;
 }
 
-/* Packed: the last dimension's elements lie side by side. */
-static int set_packed(struct descriptor *d, int type, int count, const int *sizes)
+int dnn_set_packed(struct descriptor *d, int type, int count, const int *sizes)
 {
     if (count < 0 || count > DIMENSIONS)
         return BAD_PARAM;
@@ -197,36 +159,28 @@ static int set_packed(struct descriptor *d, int type, int count, const int *size
     return SUCCESS;
 }
 
-EXPORT int cudnnSetFilterNdDescriptor(
-        struct descriptor *d, int type, int format, int count, const int *sizes);
-EXPORT int cudnnSetFilterNdDescriptor(
-        struct descriptor *d, int type, int format, int count, const int *sizes)
+BODY(cudnnSetFilterNdDescriptor, struct descriptor *d, int type, int format, int count,
+        const int *sizes)
 {
     d->format = format;
-    return set_packed(d, type, count, sizes);
+    return dnn_set_packed(d, type, count, sizes);
 }
 
-EXPORT int cudnnSetTensor4dDescriptor(
-        struct descriptor *d, int format, int type, int n, int c, int h, int w);
-EXPORT int cudnnSetTensor4dDescriptor(
-        struct descriptor *d, int format, int type, int n, int c, int h, int w)
+BODY(cudnnSetTensor4dDescriptor, struct descriptor *d, int format, int type, int n, int c, int h,
+        int w)
 {
     d->format = format;
-    return set_packed(d, type, 4, (int[]){n, c, h, w});
+    return dnn_set_packed(d, type, 4, (int[]){n, c, h, w});
 }
 
-EXPORT int cudnnSetFilter4dDescriptor(
-        struct descriptor *d, int type, int format, int k, int c, int h, int w);
-EXPORT int cudnnSetFilter4dDescriptor(
-        struct descriptor *d, int type, int format, int k, int c, int h, int w)
+BODY(cudnnSetFilter4dDescriptor, struct descriptor *d, int type, int format, int k, int c, int h,
+        int w)
 {
     d->format = format;
-    return set_packed(d, type, 4, (int[]){k, c, h, w});
+    return dnn_set_packed(d, type, 4, (int[]){k, c, h, w});
 }
 
-EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, const int *pads,
-        const int *strides, const int *dilations, int mode, int type);
-EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, const int *pads,
+BODY(cudnnSetConvolutionNdDescriptor, struct descriptor *d, int count, const int *pads,
         const int *strides, const int *dilations, int mode, int type)
 {
     if (count < 0 || count > DIMENSIONS)
@@ -237,19 +191,16 @@ EXPORT int cudnnSetConvolutionNdDescriptor(struct descriptor *d, int count, cons
     return SUCCESS;
 }
 
-/* cudnnDataType_t */
-EXPORT int cudnnSetTensorNdDescriptorEx(
-        struct descriptor *d, int format, int type, int count, const int *sizes);
-EXPORT int cudnnSetTensorNdDescriptorEx(
-        struct descriptor *d, int format, int type, int count, const int *sizes)
+BODY(cudnnSetTensorNdDescriptorEx, struct descriptor *d, int format, int type, int count,
+        const int *sizes)
 {
     d->format = format;
-    return set_packed(d, type, count, sizes);
+    return dnn_set_packed(d, type, count, sizes);
 }
 
 NOTHING(cudnnSetPoolingNdDescriptor)
 
-static uint64_t bytes_of_type(int type)
+uint64_t dnn_bytes_of_type(int type)
 {
     switch (type) {
     case 1: /* double */
@@ -264,7 +215,7 @@ static uint64_t bytes_of_type(int type)
     }
 }
 
-static uint64_t extent(const struct descriptor *d)
+uint64_t dnn_extent(const struct descriptor *d)
 {
     uint64_t last = 0;
 
@@ -273,7 +224,7 @@ static uint64_t extent(const struct descriptor *d)
             return 0;
         last += (uint64_t)(d->sizes[i] - 1) * (uint64_t)d->strides[i];
     }
-    return d->count ? (last + 1) * bytes_of_type(d->type) : 0;
+    return d->count ? (last + 1) * dnn_bytes_of_type(d->type) : 0;
 }
 
 /* ---- convolutions ---- */
@@ -288,7 +239,7 @@ struct performance {
 /* What an algorithm with precomputed indices might need: an eighth of both tensors. */
 static size_t workspace_for(const struct descriptor *a, const struct descriptor *b)
 {
-    return (size_t)((extent(a) + extent(b)) / 8 + 511) & ~(size_t)511;
+    return (size_t)((dnn_extent(a) + dnn_extent(b)) / 8 + 511) & ~(size_t)511;
 }
 
 static int one_algorithm(size_t workspace, int asked, int *ret_count, struct performance *results)
@@ -340,13 +291,14 @@ static int convolve(struct handle *h, const char *name, const struct descriptor 
         const struct descriptor *b, const void *pb, const struct descriptor *c, void *pc,
         void *workspace, size_t bytes)
 {
-    struct operand read[] = {{pa, extent(a)}, {pb, extent(b)}, {workspace, workspace ? bytes : 0}};
+    struct operand read[] = {
+            {pa, dnn_extent(a)}, {pb, dnn_extent(b)}, {workspace, workspace ? bytes : 0}};
     uint64_t seed = standin_seed(name,
-            (int64_t[]){(int64_t)read[0].bytes, (int64_t)read[1].bytes, (int64_t)extent(c)}, 3);
+            (int64_t[]){(int64_t)read[0].bytes, (int64_t)read[1].bytes, (int64_t)dnn_extent(c)}, 3);
     int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 2);
 
     if (error == 0)
-        error = standin_compute(h->stream, seed, pc, extent(c), false, read, 3);
+        error = standin_compute(h->stream, seed, pc, dnn_extent(c), false, read, 3);
     return error ? EXECUTION_FAILED : SUCCESS;
 }
 
@@ -376,114 +328,19 @@ static int pool(struct handle *h, const char *name, const struct operand *read, 
                                                                             : SUCCESS;
 }
 
-EXPORT int cudnnPoolingForward(struct handle *h, const void *pooling, const void *alpha,
-        struct descriptor *x, const void *px, const void *beta, struct descriptor *y, void *py);
-EXPORT int cudnnPoolingForward(struct handle *h, const void *pooling, const void *alpha,
+BODY(cudnnPoolingForward, struct handle *h, const void *pooling, const void *alpha,
         struct descriptor *x, const void *px, const void *beta, struct descriptor *y, void *py)
 {
-    struct operand read[] = {{px, extent(x)}};
+    struct operand read[] = {{px, dnn_extent(x)}};
 
-    return pool(h, "cudnnPoolingForward", read, 1, py, extent(y));
+    return pool(h, "cudnnPoolingForward", read, 1, py, dnn_extent(y));
 }
 
-EXPORT int cudnnPoolingBackward(struct handle *h, const void *pooling, const void *alpha,
-        struct descriptor *y, const void *py, struct descriptor *dy, const void *pdy,
-        struct descriptor *x, const void *px, const void *beta, struct descriptor *dx, void *pdx);
-EXPORT int cudnnPoolingBackward(struct handle *h, const void *pooling, const void *alpha,
+BODY(cudnnPoolingBackward, struct handle *h, const void *pooling, const void *alpha,
         struct descriptor *y, const void *py, struct descriptor *dy, const void *pdy,
         struct descriptor *x, const void *px, const void *beta, struct descriptor *dx, void *pdx)
 {
-    struct operand read[] = {{py, extent(y)}, {pdy, extent(dy)}, {px, extent(x)}};
+    struct operand read[] = {{py, dnn_extent(y)}, {pdy, dnn_extent(dy)}, {px, dnn_extent(x)}};
 
-    return pool(h, "cudnnPoolingBackward", read, 3, pdx, extent(dx));
-}
-
-/* ---- batch norm ---- */
-
-/* The workspace holds a few values for each channel, the reserve a bit for each element. */
-EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(struct handle *h, int mode,
-        int what, struct descriptor *x, struct descriptor *z, struct descriptor *y,
-        struct descriptor *channels, void *activation, size_t *ret_bytes);
-EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(struct handle *h, int mode,
-        int what, struct descriptor *x, struct descriptor *z, struct descriptor *y,
-        struct descriptor *channels, void *activation, size_t *ret_bytes)
-{
-    *ret_bytes = extent(channels) * 8;
-    return SUCCESS;
-}
-
-EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(struct handle *h, int mode, int what,
-        struct descriptor *x, struct descriptor *y, struct descriptor *dy, struct descriptor *dz,
-        struct descriptor *dx, struct descriptor *channels, void *activation, size_t *ret_bytes);
-EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(struct handle *h, int mode, int what,
-        struct descriptor *x, struct descriptor *y, struct descriptor *dy, struct descriptor *dz,
-        struct descriptor *dx, struct descriptor *channels, void *activation, size_t *ret_bytes)
-{
-    *ret_bytes = extent(channels) * 8;
-    return SUCCESS;
-}
-
-EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(struct handle *h, int mode,
-        int what, void *activation, struct descriptor *x, size_t *ret_bytes);
-EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(struct handle *h, int mode,
-        int what, void *activation, struct descriptor *x, size_t *ret_bytes)
-{
-    *ret_bytes = (size_t)extent(x) / 32;
-    return SUCCESS;
-}
-
-EXPORT int cudnnBatchNormalizationForwardTrainingEx(struct handle *h, int mode, int what,
-        const void *alpha, const void *beta, struct descriptor *x, const void *px,
-        struct descriptor *z, const void *pz, struct descriptor *y, void *py,
-        struct descriptor *channels, const void *scale, const void *bias, double factor,
-        void *running_mean, void *running_variance, double epsilon, void *mean, void *deviation,
-        void *activation, void *workspace, size_t bytes, void *reserve, size_t reserve_bytes);
-EXPORT int cudnnBatchNormalizationForwardTrainingEx(struct handle *h, int mode, int what,
-        const void *alpha, const void *beta, struct descriptor *x, const void *px,
-        struct descriptor *z, const void *pz, struct descriptor *y, void *py,
-        struct descriptor *channels, const void *scale, const void *bias, double factor,
-        void *running_mean, void *running_variance, double epsilon, void *mean, void *deviation,
-        void *activation, void *workspace, size_t bytes, void *reserve, size_t reserve_bytes)
-{
-    uint64_t each = extent(channels);
-    struct operand read[] = {{px, extent(x)}, {scale, each}, {bias, each}};
-    uint64_t seed = standin_seed("cudnnBatchNormalizationForwardTrainingEx", NULL, 0);
-    int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 1);
-
-    error |= standin_compute(h->stream, seed + 1, mean, each, false, read, 1);
-    error |= standin_compute(h->stream, seed + 2, deviation, each, false, read, 1);
-    error |= standin_compute(h->stream, seed + 3, running_mean, each, true, read, 1);
-    error |= standin_compute(h->stream, seed + 4, running_variance, each, true, read, 1);
-    error |= standin_compute(h->stream, seed + 5, reserve, reserve_bytes, false, read, 1);
-    error |= standin_compute(h->stream, seed + 6, py, extent(y), false, read, 3);
-    return error ? EXECUTION_FAILED : SUCCESS;
-}
-
-EXPORT int cudnnBatchNormalizationBackwardEx(struct handle *h, int mode, int what,
-        const void *alpha_data, const void *beta_data, const void *alpha_param,
-        const void *beta_param, struct descriptor *x, const void *px, struct descriptor *y,
-        const void *py, struct descriptor *dy, const void *pdy, struct descriptor *dz, void *pdz,
-        struct descriptor *dx, void *pdx, struct descriptor *channels, const void *scale,
-        const void *bias, void *dscale, void *dbias, double epsilon, const void *mean,
-        const void *deviation, void *activation, void *workspace, size_t bytes, void *reserve,
-        size_t reserve_bytes);
-EXPORT int cudnnBatchNormalizationBackwardEx(struct handle *h, int mode, int what,
-        const void *alpha_data, const void *beta_data, const void *alpha_param,
-        const void *beta_param, struct descriptor *x, const void *px, struct descriptor *y,
-        const void *py, struct descriptor *dy, const void *pdy, struct descriptor *dz, void *pdz,
-        struct descriptor *dx, void *pdx, struct descriptor *channels, const void *scale,
-        const void *bias, void *dscale, void *dbias, double epsilon, const void *mean,
-        const void *deviation, void *activation, void *workspace, size_t bytes, void *reserve,
-        size_t reserve_bytes)
-{
-    uint64_t each = extent(channels);
-    struct operand read[] = {{px, extent(x)}, {pdy, extent(dy)}, {scale, each}, {mean, each},
-            {deviation, each}, {reserve, reserve_bytes}};
-    uint64_t seed = standin_seed("cudnnBatchNormalizationBackwardEx", NULL, 0);
-    int error = standin_compute(h->stream, seed, workspace, bytes, false, read, 2);
-
-    error |= standin_compute(h->stream, seed + 1, dscale, each, false, read, 2);
-    error |= standin_compute(h->stream, seed + 2, dbias, each, false, read, 2);
-    error |= standin_compute(h->stream, seed + 3, pdx, extent(dx), false, read, 6);
-    return error ? EXECUTION_FAILED : SUCCESS;
+    return pool(h, "cudnnPoolingBackward", read, 3, pdx, dnn_extent(dx));
 }

@@ -31,11 +31,6 @@ uint64_t solver_element(int type);
 int solver_call(struct handle *h, const char *name, const struct operand *outs, unsigned out_count,
         const struct operand *reads, unsigned read_count, int *info, int64_t count);
 
-/* The same of lists that are written where the call stands. */
-#define LIST(...)                          \
-    (const struct operand[]){__VA_ARGS__}, \
-            sizeof((const struct operand[]){__VA_ARGS__}) / sizeof(struct operand)
-
 #define MATRIX(at, rows, columns, leading, element)         \
     {                                                       \
         at, standin_extent(rows, columns, leading, element) \

@@ -32,10 +32,10 @@ def every_name_on_a_list_is_there():
 
 def what_has_no_body_refuses_and_says_so():
     """cusparse's status for it is 10; once for a name."""
-    code = "import ctypes; l = ctypes.CDLL('libcusparse.so.12'); print(l.cusparseSpGEMM_compute(0), l.cusparseSpGEMM_compute(0))"
+    code = "import ctypes; l = ctypes.CDLL('libcusparse.so.12'); print(l.cusparseScsric02(0), l.cusparseScsric02(0))"
     done = run(KEDGE, "run", "-q", "--sim", "--capture", "refuses.kcap", "--", sys.executable, "-c", code)
     check(re.search(r"^10 10$", done.stdout, re.M), f"refused: {done.stdout}")
-    check(done.stdout.count("stand-in: cusparseSpGEMM_compute has no body; refused") == 1, f"told once: {done.stdout}")
+    check(done.stdout.count("stand-in: cusparseScsric02 has no body; refused") == 1, f"told once: {done.stdout}")
 
 
 def the_loader_is_led_there_by_name_and_by_path():
@@ -71,8 +71,51 @@ def a_name_that_is_missing_is_told_at_the_start():
           f"told: {told} {done.stdout[-500:]}")
 
 
+SIZES = """
+import ctypes as c
+size = lambda: c.byref(answer)
+answer, other, ints = c.c_size_t(), c.c_size_t(), lambda *n: (c.c_longlong * len(n))(*n)
+fft = c.CDLL("libcufft.so.12")
+def area(n, batch, in_type=4, out_type=4):
+    plan = c.c_int()
+    assert fft.cufftCreate(c.byref(plan)) == 0 and fft.cufftSetAutoAllocation(plan, 0) == 0
+    assert fft.cufftXtMakePlanMany(plan, len(n), ints(*n), None, 1, 1, in_type, None, 1, 1, out_type, c.c_longlong(batch), size(), out_type) == 0
+    assert fft.cufftDestroy(plan) == 0
+    return answer.value
+print("fft", area((1024,), 3), area((127 * 8,), 1), area((131 * 8,), 1), area((16, 30), 2, 1, 5))
+dnn = c.CDLL("libcudnn.so.9")
+def rnn(cell, steps, batch, training=1):
+    net, data, lengths = c.c_void_p(), c.c_void_p(), (c.c_int * batch)(*[steps] * batch)
+    assert dnn.cudnnCreateRNNDescriptor(c.byref(net)) == 0 and dnn.cudnnCreateRNNDataDescriptor(c.byref(data)) == 0
+    assert dnn.cudnnSetRNNDescriptor_v8(net, 0, cell, 2, 0, 0, 0, 0, 0, 123, 320, 320, 4, None, 0) == 0
+    assert dnn.cudnnSetRNNDataDescriptor(data, 0, 0, steps, batch, 123, lengths, None) == 0
+    assert dnn.cudnnGetRNNWeightSpaceSize(None, net, size()) == 0
+    weights = answer.value
+    assert dnn.cudnnGetRNNTempSpaceSizes(None, net, training, data, size(), c.byref(other)) == 0
+    return weights, answer.value, other.value
+print("lstm", *rnn(2, 500, 50))
+print("gru", *rnn(3, 500, 50))
+print("inference", rnn(2, 500, 50, 0)[2])
+def norm(mode, ops):
+    x = c.c_void_p()
+    assert dnn.cudnnCreateTensorDescriptor(c.byref(x)) == 0 and dnn.cudnnSetTensor4dDescriptor(x, 0, 0, 2, 3, 5, 7) == 0
+    assert dnn.cudnnGetBatchNormalizationTrainingExReserveSpaceSize(None, mode, ops, None, x, size()) == 0
+    return answer.value
+print("norm", norm(1, 0), norm(2, 0), norm(2, 1))
+"""
+
+
+def what_libraries_ask_for_is_what_is_published():
+    """cuFFT: one area for 1024 and for a factor of 127, eight for 131. RNN: the sizes that pytorch#2895 saw, with the 3210 parameters of its last layer."""
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "sizes.kcap", "--", sys.executable, "-c", SIZES)
+    for line in (f"fft {1024 * 3 * 8} {127 * 8 * 8} {131 * 8 * 8 * 8} {16 * 30 * 2 * 16}", f"lstm {(3038090 - 3210) * 4} 17730560 736000000",
+                 f"gru {(2279370 - 3210) * 4} 13169920 864000000", "inference 0", f"norm 0 0 {(2 * 3 * 5 * 7 + 7) // 8}"):
+        check(line in done.stdout.splitlines(), f"not {line}: {done.stdout[-2000:]}")
+
+
 CASES = (every_name_on_a_list_is_there, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
-         what_is_not_nvidias_is_left_alone, a_name_that_is_missing_is_told_at_the_start)
+         what_is_not_nvidias_is_left_alone, a_name_that_is_missing_is_told_at_the_start,
+         what_libraries_ask_for_is_what_is_published)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()
