@@ -33,12 +33,16 @@ struct layout {
     int64_t stride;
 };
 
-/* Attributes of a product: the transpositions, the epilogue and a bias. */
+/* Attributes of a product: the transpositions, the epilogue and a bias; of 8-bit numbers also scales. */
 enum {
     PRODUCT_TRANSPOSE_A = 3,
     PRODUCT_TRANSPOSE_B = 4,
     PRODUCT_EPILOGUE = 7,
-    PRODUCT_BIAS = 8
+    PRODUCT_BIAS = 8,
+    PRODUCT_SCALE_A = 17,
+    PRODUCT_SCALE_B = 18,
+    PRODUCT_SCALE_D = 20,
+    PRODUCT_LARGEST_D = 21
 };
 
 enum {
@@ -245,6 +249,13 @@ static uint64_t extent(const struct layout *l)
     return one ? one + (uint64_t)((l->count - 1) * l->stride) * element : 0;
 }
 
+/* A number of the device's memory; of scales for rows or blocks the first one. */
+static struct operand scale(const struct product *product, int which)
+{
+    return (struct operand){
+            (const void *)(uintptr_t)product->set[which], product->set[which] ? sizeof(float) : 0};
+}
+
 EXPORT int cublasLtMatmul(void *handle, const struct product *product, const void *alpha,
         const void *a, const struct layout *la, const void *b, const struct layout *lb,
         const void *beta, const void *c, const struct layout *lc, void *d, const struct layout *ld,
@@ -258,12 +269,17 @@ EXPORT int cublasLtMatmul(void *handle, const struct product *product, const voi
             (int64_t)ld->rows, (int64_t)ld->columns, ld->count};
     struct operand read[] = {{a, extent(la)}, {b, extent(lb)},
             {product->bias, product->bias ? ld->rows * bytes_of_type(ld->type) : 0},
-            {workspace, workspace ? workspace_bytes : 0}};
+            {workspace, workspace ? workspace_bytes : 0}, scale(product, PRODUCT_SCALE_A),
+            scale(product, PRODUCT_SCALE_B), scale(product, PRODUCT_SCALE_D)};
+    struct operand largest = scale(product, PRODUCT_LARGEST_D);
     uint64_t seed = standin_seed("cublasLtMatmul", shape, 6);
     int error;
 
     error = standin_compute(stream, seed, workspace, workspace_bytes, false, read, 2);
     if (error == 0)
-        error = standin_compute(stream, seed, d, extent(ld), false, read, 4);
+        error = standin_compute(stream, seed, d, extent(ld), false, read, 7);
+    if (error == 0)
+        error = standin_compute(
+                stream, seed, (void *)(uintptr_t)largest.at, largest.bytes, false, read, 2);
     return error ? EXECUTION_FAILED : SUCCESS;
 }
