@@ -16,8 +16,8 @@
     static struct lock *const name##_in_child __attribute__((used, section("forklocks"))) = &name
 
 /* Symbols that the linker makes for that section. */
-extern struct lock *const __start_forklocks[];
-extern struct lock *const __stop_forklocks[];
+extern struct lock *const __start_forklocks[] __attribute__((visibility("hidden")));
+extern struct lock *const __stop_forklocks[] __attribute__((visibility("hidden")));
 
 static inline void forklock_child(void)
 {

@@ -8,6 +8,7 @@
 #include "preload/base/results.h"
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
+#include "tracker/base/errtext.h"
 #include "tracker/capture/capture.h"
 
 #include "alloc/pool.h"
@@ -163,7 +164,7 @@ static bool wake_up(void)
     r = start_all();
     guard_pop();
     if (r < 0) {
-        life_degrade(strerrordesc_np(-r));
+        life_degrade(errtext(-r));
         return false;
     }
     atomic_store_explicit(&life_state, LIFE_ON, memory_order_release);

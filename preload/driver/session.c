@@ -4,6 +4,7 @@
 #include "preload/base/gate.h"
 #include "preload/base/guard.h"
 #include "preload/base/msg.h"
+#include "tracker/base/errtext.h"
 #include "tracker/capture/capture.h"
 #include "tracker/where/where.h"
 
@@ -42,10 +43,10 @@ void session_report(int r)
     const char *refused = capture_refused();
 
     if (r < 0 && *refused)
-        msg_warn("no capture: %s: %s", refused, strerrordesc_np(-r));
+        msg_warn("no capture: %s: %s", refused, errtext(-r));
     else if (r < 0)
         msg_warn("capture %s: %s, going on with less", *path ? path : "cut off or gone",
-                strerrordesc_np(-r));
+                errtext(-r));
 }
 
 void session_tell_python(void)

@@ -12,6 +12,7 @@
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "alloc/index/granule.h"
+#include "tracker/base/errtext.h"
 #include "tracker/base/ownfile.h"
 
 #include <errno.h>
@@ -520,7 +521,7 @@ static void say_failed(const struct name *name, int r)
     else if (r == -ENOSYS)
         why = "the kernel has no pidfd_getfd";
     else if (r != -ESTALE)
-        why = strerrordesc_np(-r);
+        why = errtext(-r);
     msg_warn("memory of process %d cannot be opened: %s", name->pid, why ? why : "unknown error");
 }
 

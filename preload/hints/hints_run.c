@@ -7,6 +7,7 @@
 #include "preload/driver/resolve.h"
 #include "preload/driver/session.h"
 #include "preload/hints/pynamed.h"
+#include "tracker/base/errtext.h"
 #include "tracker/base/ownfile.h"
 #include "tracker/capture/capture.h"
 #include "tracker/hints/hintfile.h"
@@ -418,7 +419,7 @@ void hints_run_load(const struct config *config, bool serves)
     }
     r = hint_new(file->rule, file->rule_count, &hints_run.hints);
     if (r < 0) {
-        msg_warn("%s: %s, hints are ignored", path, strerrordesc_np(-r));
+        msg_warn("%s: %s, hints are ignored", path, errtext(-r));
         hintfile_free(file);
         return;
     }

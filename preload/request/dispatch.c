@@ -26,6 +26,7 @@
 #include "preload/request/oom.h"
 #include "preload/request/quick.h"
 #include "preload/request/spill.h"
+#include "tracker/base/errtext.h"
 #include "tracker/capture/capture.h"
 #include "tracker/capture/uses.h"
 #include "tracker/where/anchor.h"
@@ -139,8 +140,7 @@ static void start_capture(const struct config *config)
     start_uses(config);
     r = capture_init(&opts);
     if (r < 0) {
-        msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, strerrordesc_np(-r),
-                CAPTURE_DEFAULT_NAME);
+        msg_warn("KEDGE_CAPTURE: '%s': %s, using %s", opts.file, errtext(-r), CAPTURE_DEFAULT_NAME);
         opts.file = NULL;
         (void)capture_init(&opts);
     }
@@ -181,7 +181,7 @@ int dispatch_start(void)
         return 0;
     r = pool_set_hints(session_pool, hints_run.hints);
     if (r < 0) {
-        msg_warn("KEDGE_HINTS: %s, hints are ignored", strerrordesc_np(-r));
+        msg_warn("KEDGE_HINTS: %s, hints are ignored", errtext(-r));
         hints_run = (struct hints_run){.hints = NULL};
         return 0;
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/base/ownfile.h"
 
+#include "tracker/base/errtext.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -22,7 +24,7 @@ static int ownfile_check(
     struct stat status;
 
     if (fstat(fd, &status) != 0)
-        return ownfile_say(-errno, strerrordesc_np(errno), ret_what);
+        return ownfile_say(-errno, errtext(errno), ret_what);
     if (!S_ISREG(status.st_mode))
         return ownfile_say(-EINVAL, "not a regular file", ret_what);
     if (is_ours && status.st_uid != geteuid() && status.st_uid != 0)
@@ -74,7 +76,7 @@ static int load_file(const char *path, size_t max, bool is_ours, char **ret_byte
     int r;
 
     if (fd < 0)
-        return ownfile_say(-errno, strerrordesc_np(errno), ret_what);
+        return ownfile_say(-errno, errtext(errno), ret_what);
     r = ownfile_check(fd, max, is_ours, &length, ret_what);
     if (r == 0) {
         bytes = malloc(length + 1);
@@ -82,7 +84,7 @@ static int load_file(const char *path, size_t max, bool is_ours, char **ret_byte
         if (r == 0)
             bytes[length] = '\0';
         else
-            *ret_what = strerrordesc_np(-r);
+            *ret_what = errtext(-r);
     }
     (void)close(fd);
     if (r < 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracker/reader/readpart.h"
 
+#include "tracker/base/errtext.h"
 #include "tracker/base/site.h"
 #include "tracker/format/formatsum.h"
 
@@ -325,9 +326,9 @@ static int read_file(const char *path, unsigned parts, struct read_capture **ret
 
     source.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* must not wait for a FIFO */
     if (source.fd < 0)
-        return reader_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
+        return reader_fail(&teller, -errno, 0, "%s", errtext(errno));
     if (fstat(source.fd, &status) != 0) {
-        r = reader_fail(&teller, -errno, 0, "%s", strerrordesc_np(errno));
+        r = reader_fail(&teller, -errno, 0, "%s", errtext(errno));
     } else if (!S_ISREG(status.st_mode)) {
         r = reader_fail(&teller, -EINVAL, 0, "not a regular file");
     } else {
