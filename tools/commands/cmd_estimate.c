@@ -124,34 +124,48 @@ static const char *fullest_capture(const struct verdict *verdict)
     return NULL;
 }
 
-/* What it held by line of the program. */
+/* What it held by line of the program, and of what kind that was. */
 struct holding {
-    struct load load;
-    struct symbols *symbols;
+    struct report report;       /* of its blocks */
+    const struct report *inner; /* of its tensors, if there is a record of them, else the same */
     struct answer answer;
     bool is_open;
 };
 
-static struct holding open_holding(const struct verdict *verdict)
+static void open_holding(const struct verdict *verdict, uint64_t top, struct holding *holding)
 {
     const char *path = fullest_capture(verdict);
-    struct holding holding = {0};
+    struct report *report = &holding->report;
+    bool is_partial;
 
-    if (!path || load_open(path, &holding.load) != 0)
-        return holding;
-    holding.symbols = symbols_new(holding.load.trace);
-    holding.answer = answer_of_run(&holding.load, holding.symbols);
-    holding.is_open = true;
-    return holding;
+    *holding = (struct holding){0};
+    if (!path || load_open(path, &report->load) != 0)
+        return;
+    report->path = path;
+    report->rows = top ? top : 10;
+    report->ink = render_ink(stdout);
+    report->window = model_whole(report->load.trace);
+    report->symbols = symbols_new(report->load.trace);
+    figures_of(&report->load, report->window, &report->figures, &is_partial);
+    report->kinds = datakind_find(&report->load);
+    report_tensors_find(report);
+    holding->inner = report->tensors ? report->tensors : report;
+    holding->answer = answer_find(&holding->inner->load, holding->inner->symbols,
+            holding->inner->window, &holding->inner->figures, NULL);
+    holding->is_open = true;
 }
 
 static void close_holding(struct holding *holding)
 {
+    struct report *report = &holding->report;
+
     if (!holding->is_open)
         return;
     answer_done(&holding->answer);
-    symbols_free(holding->symbols);
-    load_close(&holding->load);
+    report_tensors_done(report);
+    datakind_done(&report->kinds);
+    symbols_free(report->symbols);
+    load_close(&report->load);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------- */
@@ -159,12 +173,11 @@ static void close_holding(struct holding *holding)
 static void estimate_print_text(const struct fields *fields, const struct device *device,
         const struct verdict *verdict, struct holding *holding)
 {
-    struct report report = {.rows = fields->top ? fields->top : 10, .ink = render_ink(stdout)};
+    struct render_ink ink = render_ink(stdout);
     char *sentence = new_sentence(device, verdict);
     bool is_good = verdict->answer == VERDICT_FITS;
 
-    render_print(stdout, "%s%s%s\n", is_good ? report.ink.green : report.ink.red, sentence,
-            report.ink.off);
+    render_print(stdout, "%s%s%s\n", is_good ? ink.green : ink.red, sentence, ink.off);
     free(sentence);
     if (verdict->trial.count == 0) {
         puts("  no process asked for memory of a device");
@@ -172,8 +185,15 @@ static void estimate_print_text(const struct fields *fields, const struct device
     }
     print_needs(device, verdict, holding->is_open ? holding->answer.lines.peak : UINT64_MAX);
     print_processes(verdict);
-    if (holding->is_open && holding->answer.lines.peak != UINT64_MAX)
-        report_lines_print(&report, &holding->answer.lines);
+    if (holding->is_open && holding->answer.lines.peak != UINT64_MAX) {
+        report_lines_print(holding->inner, &holding->answer.lines);
+        report_kinds_print_short(holding->inner);
+    }
+    if (fields->capture && holding->is_open) {
+        char *word = render_word(holding->report.path);
+        render_print(stdout, "\nThe run as a page: kedge report %s --html estimate.html\n", word);
+        free(word);
+    }
     if (verdict->trial.was_stopped)
         printf("\nThe program was ended after %" PRIu64 " steps\n", fields->steps);
 }
@@ -251,6 +271,8 @@ static void print_json(const struct fields *fields, const struct device *device,
     json_known(&json, "in_use_bytes", live);
     estimate_json_processes(&json, &verdict->trial);
     json_lines(&json, holding, fields->top ? fields->top : 10);
+    if (holding->is_open)
+        report_kinds_json(&json, holding->inner);
     json_end(&json, '}');
 }
 
@@ -265,8 +287,9 @@ static int estimate_once(const struct fields *fields, const struct trial_request
     int r = verdict_find(*request, &verdict);
 
     if (r == CMD_DONE) {
-        struct holding holding = open_holding(&verdict);
+        struct holding holding;
 
+        open_holding(&verdict, fields->top, &holding);
         if (fields->json)
             print_json(fields, request->device, &verdict, &holding);
         else

@@ -64,6 +64,7 @@ void report_tensors_find(struct report *report)
     tensors->symbols = symbols_new(tensors->load.trace);
     figures_of(&tensors->load, tensors->window, &tensors->figures, &tensors->partial);
     report_stated_find(tensors);
+    tensors->kinds = datakind_find(&tensors->load);
     report->tensors = tensors;
 }
 
@@ -74,6 +75,7 @@ void report_tensors_done(struct report *report)
     if (!tensors)
         return;
     stepview_done(&tensors->stated);
+    datakind_done(&tensors->kinds);
     symbols_free(tensors->symbols);
     load_close(&tensors->load);
     free(tensors);

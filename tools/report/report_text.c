@@ -524,7 +524,7 @@ static void print_screen(const struct report *report)
     report_tensors_print(report);
     print_hints_in_short(report);
     report_lines_print(inner, &answer.lines);
-    report_kinds_print_short(report);
+    report_kinds_print_short(inner);
     report_views_print(report);
     answer_done(&answer);
     free(end);
