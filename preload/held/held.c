@@ -194,18 +194,26 @@ static uint32_t held_record(object *answer, struct format_def_walk *walk, bool t
     return number;
 }
 
-static uint64_t held_clock(void)
+static uint64_t held_clock(clockid_t clock)
 {
     struct timespec now;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    (void)clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 /* Seconds of the bound that are left. */
 static double held_left(uint64_t begin)
 {
-    return seconds - (double)(held_clock() - begin) / 1e9;
+    return seconds - (double)(held_clock(CLOCK_MONOTONIC) - begin) / 1e9;
+}
+
+/* What held.py's look takes. */
+static object *held_arguments(object *blocks, object *error, uint64_t begin)
+{
+    return py.Py_BuildValue("(OOdl(dd))", blocks, error ? error : py.none, held_left(begin), most,
+            (double)held_clock(CLOCK_MONOTONIC) / 1e9,
+            (double)held_clock(CLOCK_THREAD_CPUTIME_ID) / 1e9);
 }
 
 /*
@@ -219,16 +227,14 @@ static uint32_t held_walk(enum format_walk_why why, object *error, int device, b
     struct still was;
     object *blocks, *answer = NULL;
     uint32_t number = 0;
-    uint64_t begin = held_clock();
+    uint64_t begin = held_clock(CLOCK_MONOTONIC);
 
     pycall_begin(&call);
     still_begin(&was, seconds);
     blocks = held_blocks(device, &walk);
     if (blocks && call.space && still_add(call.space) && storages_add(call.space))
-        answer = pycall_text(&call, held_text, "look",
-                py.Py_BuildValue(
-                        "(OOdl)", blocks, error ? error : py.none, held_left(begin), most));
-    walk.spent_ns = held_clock() - begin;
+        answer = pycall_text(&call, held_text, "look", held_arguments(blocks, error, begin));
+    walk.spent_ns = held_clock(CLOCK_MONOTONIC) - begin;
     if (answer)
         number = held_record(answer, &walk, tells);
     pyhost_drop(answer);

@@ -25,11 +25,11 @@ HOLDERS = 6          # of a row
 PLACES = 2           # of them those that have a module or an optimizer
 ROWS = 200
 LISTED = 1 << 16     # objects of the collector between two looks at the time
-BLOCKS = 8_000_000   # of the interpreter's allocator, for each second: of more not all objects are listed, which takes 60 ns each
+LISTING = 20e-9      # seconds of CPU to list all objects, for each block of the interpreter's allocator: an object has some three
 TEXT = 200           # characters of a path
 LEVELS = 60          # of a path
 FIELDS = 4           # of a key that is a tuple
-PARTS = 0.6, 0.8, 0.9 # of the time: when the walk ends, when what it has not reached is sorted, when paths are known
+PARTS = 0.3, 0.6, 0.8, 0.9 # of the time: most to list all objects, when the walk ends, when what it has not reached is sorted, when paths are known
 KEYS = 3             # keys of a container that are told one by one
 REPEATS = 3          # times that a part of a path stands there
 OPTIMIZED = 0x1      # a code object's flag: its locals are no dict of the program's
@@ -1155,14 +1155,16 @@ def find_storages(api, tensors, storages, saved, counts, lost, walk):
     return sorted(found.values(), key=lambda s: -s.bytes)
 
 
-def look(blocks, error, seconds, objects):
-    """seconds: that are left; what frees the lists takes place after them. blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
+def look(blocks, error, seconds, objects, clocks):
+    """seconds: that are left; what frees the lists takes place after them. clocks: the time a moment ago, and the thread's of CPU, which
+    has worked since and tells what part of a processor there is. blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
     api = Torch() if "torch._C" in modules else Arrays()
     begin = time.monotonic()
+    share = (time.thread_time() - clocks[1]) / max(begin - clocks[0], 1e-6)
     with api.off():
-        found = take(api, blocks, error, seconds, [begin + part * seconds for part in PARTS], objects)
+        found = take(api, blocks, error, share * PARTS[0] * seconds, [begin + part * seconds for part in PARTS[1:]], objects)
     forget_locals()
     return found
 
@@ -1246,9 +1248,9 @@ def answer(api, walk, graphs, blocks, storages, lost, every, deadline):
 
 
 def list_objects(walk, seconds):
-    """All objects of the collector, None: that would take too long; and those that have a kind, by kind."""
+    """All objects of the collector, None: that would take longer, and cannot be broken off; and those that have a kind, by kind."""
     there = collections.defaultdict(list)
-    if sys.getallocatedblocks() > BLOCKS * seconds:
+    if LISTING * sys.getallocatedblocks() > seconds:
         return None, there
     live = gc.get_objects()
     for at in range(0, len(live), LISTED):

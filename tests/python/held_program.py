@@ -461,12 +461,18 @@ def out_of_time_at_last():
     out_of_time(True)
 
 
-def too_many_objects():
+def too_many_objects(blocks=10**12):
     """More than can be listed in time, as the interpreter's allocator says."""
     held_plants.KEPT, hidden = [make("kept")], torch.Hidden(make("hidden"))
-    sys.getallocatedblocks = lambda: 1 << 60
+    sys.getallocatedblocks = lambda: blocks
     fail()
     assert hidden
+
+
+def too_slow_for_objects():
+    """There would be time for as many, if the machine had any for this thread."""
+    time.thread_time = lambda: 0.0
+    too_many_objects(1000)
 
 
 if __name__ == "__main__":

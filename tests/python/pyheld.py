@@ -235,11 +235,12 @@ def a_walk_that_is_out_of_time_says_so(python):
         walk = held(python, case)[0]["ooms"][-1]["held"]
         check(not walk["complete"], f"{case}: complete")
         same(case, holders(walk), expect)
-    report, sizes, _ = held(python, "too_many_objects")
-    walk = report["ooms"][-1]["held"]
-    check(not walk["complete"], "objects that were not listed are not missing")
-    same("what is reached, and what only a list of all objects has", holders(walk),
-         {sizes["kept"]: "held_plants.KEPT[0]", sizes["hidden"]: "no Python object that was reached in time"})
+    for case in ("too_many_objects", "too_slow_for_objects"):
+        report, sizes, _ = held(python, case)
+        walk = report["ooms"][-1]["held"]
+        check(not walk["complete"], f"{case}: what was not listed is not missing")
+        same(f"{case}: what is reached, and what only a list of all objects has", holders(walk),
+             {sizes["kept"]: "held_plants.KEPT[0]", sizes["hidden"]: "no Python object that was reached in time"})
 
 
 @each
