@@ -73,7 +73,7 @@ static double seconds;
 static long most; /* objects of a walk */
 static bool is_found;
 /* The classes' own functions. */
-static pyhost_init make_error, make_accelerator_error, make_cupy_error;
+static pyhost_init make_error, make_accelerator_error, make_cupy_error, make_memory_error;
 static uint64_t errors, failures; /* counted by this module; by oom.c at the last look */
 
 static bool held_find_functions(void)
@@ -297,6 +297,18 @@ static int held_cupy_error(object *self, object *args, object *keywords)
     int r = make_cupy_error(self, args, keywords);
 
     return r < 0 || !held_may_walk() ? r : held_failed(self);
+}
+
+/*
+ * Of PaddlePaddle, whose error is Python's own class. The interpreter makes its own without a call
+ * of this; others come without a request of the device that failed.
+ */
+static int held_memory_error(object *self, object *args, object *keywords)
+{
+    int r = make_memory_error(self, args, keywords);
+    int device;
+
+    return r < 0 || !held_may_walk() || oom_count(&device) == failures ? r : held_failed(self);
 }
 
 static atomic_int asking;
@@ -530,17 +542,20 @@ bool held_start(const struct config *config)
 
 /* Those whose objects held.py knows, with the errors about memory. */
 static const struct held_framework {
-    const char *module;
+    const char *module, *errors_in; /* what has to be there; the module of the errors */
     struct held_error {
         const char *name, *older; /* what it was called */
         pyhost_init ours, *theirs;
     } errors[2];
 } frameworks[] = {
-        {"torch._C",
+        {"torch._C", "torch._C",
                 {{"OutOfMemoryError", "_OutOfMemoryError", held_error, &make_error},
                         {"AcceleratorError", NULL, held_accelerator_error, /* not in 2.5 */
                                 &make_accelerator_error}}},
-        {"cupy.cuda.memory", {{"OutOfMemoryError", NULL, held_cupy_error, &make_cupy_error}}},
+        {"cupy.cuda.memory", "cupy.cuda.memory",
+                {{"OutOfMemoryError", NULL, held_cupy_error, &make_cupy_error}}},
+        {"paddle.optimizer", "builtins",
+                {{"MemoryError", NULL, held_memory_error, &make_memory_error}}},
 };
 enum {
     FRAMEWORKS = sizeof frameworks / sizeof *frameworks,
@@ -551,9 +566,10 @@ static bool is_watched[FRAMEWORKS];
 static object *held_error_type(const struct held_framework *framework, size_t at)
 {
     const struct held_error *error = &framework->errors[at];
-    object *type = error->name ? pyhost_in_module(framework->module, error->name) : NULL;
+    const char *module = framework->errors_in;
+    object *type = error->name ? pyhost_in_module(module, error->name) : NULL;
 
-    return type || !error->older ? type : pyhost_in_module(framework->module, error->older);
+    return type || !error->older ? type : pyhost_in_module(module, error->older);
 }
 
 /* What is the same with each framework. */

@@ -2,7 +2,7 @@
 /*
  * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
  *
- *     PyTorch, CuPy make their error ─┐ (tp_init of OutOfMemoryError, AcceleratorError)
+ *     a framework makes its error ────┐ (tp_init of OutOfMemoryError, AcceleratorError, MemoryError)
  *     memory has grown (grown.c) ─────┤ (a step, a backward pass, a module's call)
  *     the interpreter ends ───────────┼─► held.py walks the program's objects ─► capture_held
  *          (threading._shutdown)      │      with kedge's live blocks: joined by address

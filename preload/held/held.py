@@ -56,6 +56,9 @@ class Arrays:
     its address it may wait for a computation, which may wait for this thread (DESIGN.md)."""
     graphs, runs = True, False  # there are none to read
     keeps = True                # an array's object keeps the array
+    children, tables = "_modules", ()  # of a module, if there are modules
+    hidden = ()  # types of containers that the collector does not know if they have arrays alone
+    silent = "; CuPy's pool keeps what was freed"  # what no object shows
 
     def __init__(self):
         core, memory = modules.get("cupy._core.core"), modules.get("cupy.cuda.memory")
@@ -106,6 +109,61 @@ class Arrays:
 
     def saved(self, nodes):
         return ()
+
+    def joined(self, pairs):
+        """[((address, bytes, references of C++'s) or None, object)], those of one storage with the same address."""
+        return pairs
+
+    def states(self, own):
+        """(name, tensor) of what an optimizer with this dict keeps."""
+        for state in values_of(own.get("state")):
+            yield from ((f".state['{name}']", tensor) for name, tensor in items_of(state) if self.kind(type(tensor)) == "t")
+
+
+class Paddle(Arrays):
+    """What is asked of PaddlePaddle's tensors: address, shape and size of an element, by functions of C's, which neither wait nor call.
+    Gradients and graphs are in no object of Python's."""
+    children, hidden, silent = "_sub_layers", (dict, tuple), "; graphs and gradients of PaddlePaddle are in none"
+
+    def __init__(self):
+        super().__init__()
+        paddle = modules["paddle"]
+        self.tensor, self.module, self.optimizer = paddle.Tensor, paddle.nn.Layer, paddle.optimizer.Optimizer
+        self.address, self.shape, self.element = (dict_of(self.tensor).get(name) for name in ("data_ptr", "shape", "element_size"))
+
+    def kind(self, t):
+        mro = mro_of(t)
+        for kind, of in (("t", self.tensor), ("m", self.module), ("o", self.optimizer)):
+            if of in mro:
+                return kind
+        return super().kind(t)
+
+    def storage(self, obj):
+        if self.is_array(obj):
+            return super().storage(obj)
+        try:
+            address, size = self.address(obj), self.element(obj)
+            for length in self.shape.__get__(obj):
+                size *= length
+        except (RuntimeError, TypeError, AttributeError, ValueError):
+            return None
+        return (address, size, 0) if address and size > 0 else None
+
+    def joined(self, pairs):
+        """A view is a tensor like any other: what overlaps lies in one storage."""
+        found, whole = [], {}
+        for address, size, _ in sorted({raw for raw, _ in pairs if raw}):
+            if found and address < found[-1][0] + found[-1][1]:
+                found[-1][1] = max(found[-1][1], address + size - found[-1][0])
+            else:
+                found.append([address, size, 0])
+            whole[address] = found[-1]
+        return [(raw and tuple(whole[raw[0]]), obj) for raw, obj in pairs]
+
+    def states(self, own):
+        for name, of in items_of(own.get("_accumulators")):
+            yield from ((f"._accumulators['{name}']{key_text(key)}", tensor) for key, tensor in items_of(of))
+        yield from ((f"._master_weights{key_text(key)}", tensor) for key, tensor in items_of(own.get("_master_weights")))
 
 
 class Torch(Arrays):
@@ -364,7 +422,7 @@ def importable(obj):
     return f"{'function' if t in FUNCTIONS else 'class'} {prefix}{qualname}"
 
 
-INSIDE = ("_modules", "_parameters", "_buffers")  # of a module: its children are its attributes
+INSIDE = ("_modules", "_sub_layers", "_parameters", "_buffers")  # of a module: its children are its attributes
 OWNERS = ("m", "o")
 FRAMES = (types.FrameType, types.TracebackType)
 
@@ -503,7 +561,7 @@ class Walk:
         """A reference to obj was found."""
         i, kind = id(obj), self.kinds[type(obj)]
         if i not in self.seen:
-            if i in self.skip or not (kind or gc.is_tracked(obj)):
+            if i in self.skip or not (kind or gc.is_tracked(obj) or type(obj) in self.api.hidden):
                 return
             self.seen[i] = where
             (self.large if type(obj) in SIZED and len(obj) > LARGE else self.objects).append(obj)
@@ -552,7 +610,7 @@ class Walk:
                 if n % STRIDE == STRIDE - 1 and self.is_over():
                     break
                 i = id(child)
-                if i in wheres or i not in seen and (gc.is_tracked(child) or kinds[type(child)]):
+                if i in wheres or i not in seen and (gc.is_tracked(child) or kinds[type(child)] or type(child) in self.api.hidden):
                     self.meet(child, chunk, 1)
             for obj in part:
                 if kinds[type(obj)]:
@@ -861,7 +919,7 @@ def items_of(obj):
 def of_modules(walk, api, owned):
     """Adds parameters and buffers, by the outermost module that has them."""
     seen = set()
-    inner = {id(c) for m in walk.of_kind["m"] for c in values_of((instance_dict(m) or {}).get("_modules"))}
+    inner = {id(c) for m in walk.of_kind["m"] for c in values_of((instance_dict(m) or {}).get(api.children))}
     for top in [m for m in walk.of_kind["m"] if id(m) not in inner] + walk.of_kind["m"]:
         stack = [("", "", top)]
         while stack:
@@ -871,7 +929,7 @@ def of_modules(walk, api, owned):
             seen.add(id(module))
             own = instance_dict(module) or {}
             is_table = any(table in mro_of(type(module)) for table in api.tables)
-            for n, child in items_of(own.get("_modules")):
+            for n, child in items_of(own.get(api.children)):
                 below = name + (key_text(n) if is_table else child_text(n))
                 stack.append((below, below if is_table else entry, child))
             for word, key in (("parameter", "_parameters"), ("buffer", "_buffers")):
@@ -890,10 +948,8 @@ def classify(walk, api, tensors):
             for n, tensor in enumerate(dict.get(group, "params", ()) if dict in mro_of(type(group)) else ()):
                 owned.setdefault(id(tensor), Owned("parameter", optimizer, f".param_groups['params'][{n}]"))
                 steppers[id(tensor)].append(optimizer)
-        for state in values_of(own.get("state")):
-            for name, tensor in items_of(state):
-                if walk.kind(tensor) == "t":
-                    owned.setdefault(id(tensor), Owned("optimizer state", optimizer, f".state['{name}']"))
+        for name, tensor in api.states(own):
+            owned.setdefault(id(tensor), Owned("optimizer state", optimizer, name))
     for tensor in tensors:
         for name, grad in api.extra(tensor, "t"):
             if name == ".grad" and id(tensor) in owned:
@@ -1144,7 +1200,7 @@ def by_block(blocks, storages, told, nobody):
 
 def find_storages(api, tensors, storages, saved, counts, lost, walk):
     found = {}
-    for raw, obj in [(api.storage(t), t) for t in tensors] + [(api.of_storage(s), s) for s in storages]:
+    for raw, obj in api.joined([(api.storage(t), t) for t in tensors] + [(api.of_storage(s), s) for s in storages]):
         if raw is not None:
             storage = found.setdefault(raw[0], Storage(raw))
             storage.tensors.append(obj)
@@ -1160,7 +1216,7 @@ def look(blocks, error, seconds, objects, clocks):
     has worked since and tells what part of a processor there is. blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
-    api = Torch() if "torch._C" in modules else Arrays()
+    api = Torch() if "torch._C" in modules else Paddle() if "paddle.base.libpaddle" in modules else Arrays()
     begin = time.monotonic()
     share = (time.thread_time() - clocks[1]) / max(begin - clocks[0], 1e-6)
     with api.off():
@@ -1235,7 +1291,7 @@ def answer(api, walk, graphs, blocks, storages, lost, every, deadline):
     texts, size = reducers(walk, api, namer)
     plain = namer.settled()
     told = {address: (word, list(dict.fromkeys(plain.get(t, t) for t in texts))) for address, (word, texts) in told.items()}
-    nobody = "no Python object" + " that was reached in time" * walk.cut + "; CuPy's pool keeps what was freed" * (api.array is not None)
+    nobody = "no Python object" + " that was reached in time" * walk.cut + api.silent * (api.array is not None or type(api) is Paddle)
     if 0 < size <= sum(r[1] for r in rows) - sum(s.bytes for s in storages):
         texts = list(dict.fromkeys(plain.get(t, t) for t in texts))
         nobody += f"; DDP's Reducers have buckets of {mib(size)} in C++: those of {', '.join(texts[:HOLDERS])}"

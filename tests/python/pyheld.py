@@ -5,7 +5,7 @@
 
     pyheld.py CASE
 
-heldlike.py stands in for PyTorch by its name, cupylike.py for CuPy; tests/frameworks asks the real ones (cases/holders.py).
+heldlike.py stands in for PyTorch by its name, cupylike.py for CuPy, paddletensors.py for PaddlePaddle; tests/frameworks asks the real ones (cases/holders.py).
 """
 import json
 import os
@@ -72,6 +72,24 @@ def arrays_of_cupy_are_told(python):
     run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, "-c", f"import cupy, likememory; likememory.empty({2 << 20})",
         PYTHONPATH=LIKE, KEDGE_HELD=BOUND)
     same("what no array has", holders(tool_json("report", "run.kcap")["held_at_end"]), {2 << 20: "no Python object; CuPy's pool keeps what was freed"})
+
+
+@each
+def tensors_of_paddle_are_told(python):
+    script = pathlib.Path(HERE).parent / "frameworks" / "scripts" / "paddle_held.py"
+    fresh("run.kcap", "plants.json")
+    done = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, script, "plants.json", PYTHONPATH=LIKE, KEDGE_HELD=BOUND)
+    check(done.returncode == 0, f"exit {done.returncode}: {done.stdout[-1500:]}")
+    texts = holders(tool_json("report", "run.kcap")["ooms"][-1]["held"])
+    for name, (size, expect) in json.loads(pathlib.Path("plants.json").read_text(encoding="utf-8")).items():
+        check(re.search(expect, texts.get(size, "no row")), f"{name}: {texts.get(size)!r} is no {expect}")
+    fresh("run.kcap")
+    run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", python, "-c",
+        f"import paddle, likememory; likememory.empty({2 << 20})\ntry:\n    raise MemoryError('of the program')\nexcept MemoryError:\n    pass",
+        PYTHONPATH=LIKE, KEDGE_HELD=BOUND)
+    report = tool_json("report", "run.kcap")
+    same("what no tensor has", holders(report["held_at_end"]), {2 << 20: "no Python object; graphs and gradients of PaddlePaddle are in none"})
+    same("failures", report["ooms"], [])
 
 
 @each
@@ -350,7 +368,8 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
         check(re.search(expect, texts.get(sizes[name], "no row")), f"{name}: {texts.get(sizes[name])!r}")
 
 
-CASES = (each_plant_is_named, arrays_of_cupy_are_told, r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
+CASES = (each_plant_is_named, arrays_of_cupy_are_told, tensors_of_paddle_are_told,
+         r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
          a_run_that_ends_well_is_walked_after_its_steps, what_grows_is_walked_without_a_setting, growth_of_any_rounds_is_walked,
          holders_that_are_alike_are_one, buckets_of_a_reducer_are_told_by_its_module,

@@ -201,7 +201,7 @@ enum format_ask_state {
 enum format_ask_result {
     FORMAT_ASK_UNKNOWN,
     FORMAT_ASK_WALKED,    /* its number is in `walk` */
-    FORMAT_ASK_NO_PYTHON, /* no interpreter with PyTorch or CuPy in this process, */
+    FORMAT_ASK_NO_PYTHON, /* no interpreter with a framework that is known, */
     FORMAT_ASK_ENDED,     /* or no longer */
     FORMAT_ASK_FAILED,    /* no room for it, or a note in the capture has the reason */
     FORMAT_ASK_WITHDRAWN,

@@ -48,7 +48,7 @@ def planted(row, work):
 
 
 def arrays(row, work):
-    """Each array of CuPy's is told with its holders, and no row has another holder."""
+    """Each array of CuPy's, each tensor of PaddlePaddle's is told with its holders, and no row has another holder."""
     walk, done = walked(row, work, "framework")
     if done.status != 0:
         return [f"exit {done.status}: {done.errors.strip()[-800:]}"], ""
@@ -57,7 +57,7 @@ def arrays(row, work):
     wrong = [f"{name}: {texts.get(size)}" for name, (size, text) in expect.items() if not re.search(text, texts.get(size, "no row"))]
     if sum(r["bytes"] for r in walk["rows"]) != walk.get("live_bytes"):
         wrong.append("rows do not add up to what is live")
-    return wrong, f"{len(expect)} planted holders of CuPy's arrays"
+    return wrong, f"{len(expect)} planted holders of arrays"
 
 
 def leaked(row, work):
@@ -176,5 +176,6 @@ CASES = [
     anchors.Look("held_untouched", anchors.BOTH, "../../python/held_program.py", ("left_as_it_was", "noted.json"), look=untouched,
                  short=("torch",)),
     anchors.Look("held_arrays", ("cupy",), "cupy_held.py", ("plants.json",), look=arrays, short=("cupy",)),
+    anchors.Look("held_tensors", ("paddle",), "paddle_held.py", ("plants.json",), look=arrays, short=("paddle",)),
     anchors.Look("held_keepers", ("torch",), "torch_keepers.py", look=kept, short=("torch",)),
 ]
