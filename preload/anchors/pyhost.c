@@ -491,7 +491,8 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
     object *result;
 
     if (!pyloop_may_open(kind)) {
-        if (names_wanted && kind == PYLOOP_FORWARD && self && pyloop_inner() && pyloop_in_forward())
+        if (framework == PYHOST_TORCH && names_wanted && kind == PYLOOP_FORWARD && self
+                && pyloop_inner() && pyloop_in_forward())
             return pyhost_call_inner(callable, args, count, names);
         return plain_call(callable, args, count, names);
     }

@@ -51,13 +51,13 @@ bool source_wants(enum source source)
 int source_python_level(const struct config *config)
 {
     enum {
-        MODULES = 2 /* index in "off|steps|modules" */
+        STEPS = 1 /* index in "off|steps|modules" */
     };
     const struct config_value *key = config_key(config, CONFIG_ANCHORS, "python");
 
     if (!(sources(config) & SOURCE_PYTHON))
         return 0;
-    return key && key->set && key->number == MODULES ? 2 : 1;
+    return key && key->set && key->number == STEPS ? 1 : 2;
 }
 
 /* ---- around the tracker --------------------------------------------------------------------- */

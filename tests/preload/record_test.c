@@ -171,8 +171,8 @@ TEST(programs_in_python_are_watched_where_that_is_wanted)
     static const struct {
         const char *anchors;
         int level;
-    } cases[] = {{"python=off", 0}, {"nvtx,marks", 0}, {"none", 0}, {"nvtx,python", 1},
-            {"log=x {}", 1}, {"nvtx,python=steps", 1}, {"none,python=modules", 2}};
+    } cases[] = {{"python=off", 0}, {"nvtx,marks", 0}, {"none", 0}, {"nvtx,python", 2},
+            {"log=x {}", 2}, {"nvtx,python=steps", 1}, {"none,python=modules", 2}};
     const char *which = getenv("TEST_CASE");
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases && !which; i++) {
