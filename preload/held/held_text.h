@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * held_text.h - the texts of held.py and history.py, ended by NUL; made by embed.cmake. Read-only
+ * held_text.h - the texts of held*.py and history.py, ended by NUL; made by embed.cmake. Read-only
  * data.
  */
 #ifndef KEDGE_PRELOAD_HELD_TEXT_H
