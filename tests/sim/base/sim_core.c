@@ -239,6 +239,16 @@ int simcuda_stats(struct simcuda_stats *stats)
     return 0;
 }
 
+uint64_t simcuda_digest_copies(void)
+{
+    uint64_t count;
+
+    sim_lock();
+    count = sim_stats.digest_copies;
+    sim_unlock();
+    return count;
+}
+
 /* ---- handles: an open hash of pointers ---- */
 
 struct slot {

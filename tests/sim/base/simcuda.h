@@ -95,6 +95,9 @@ struct simcuda_stats {
 /* Fills *stats. Returns 0, or -1 if stats->size is not one that this library knows. */
 int simcuda_stats(struct simcuda_stats *stats);
 
+/* `digest_copies` alone, for a host that asks after each copy whether what it got is the program's own. */
+uint64_t simcuda_digest_copies(void);
+
 /* How often the driver function `call` was called: a symbol ("cuMemAlloc_v2") or its plain name. */
 uint64_t simcuda_calls(const char *call);
 

@@ -37,14 +37,21 @@ void standin_note(const char *name, const char *what)
 
 /* ---- the driver ---- */
 
-static const char kernel_name[] = "kedge_digest";
+enum kernel {
+    DIGEST,
+    PRODUCT,
+    KERNELS
+};
+static const char *const kernel_names[KERNELS] = {"kedge_digest", "kedge_product"};
 static const char ptx[] =
         ".version 7.0\n.target sm_80\n.address_size 64\n"
         ".visible .entry kedge_digest(.param .u64 out, .param .u64 bytes, .param .u64 a,"
-        " .param .u64 a_bytes, .param .u64 b, .param .u64 b_bytes, .param .u64 seed) { ret; }\n";
+        " .param .u64 a_bytes, .param .u64 b, .param .u64 b_bytes, .param .u64 seed) { ret; }\n"
+        ".visible .entry kedge_product(.param .align 8 .b8 product[216]) { ret; }\n";
+_Static_assert(sizeof(struct value_product) == 216, "as the text says");
 
 static struct {
-    void *context, *kernel;
+    void *context, *kernel[KERNELS];
 } contexts[CONTEXTS];
 static unsigned contexts_count;
 
@@ -71,24 +78,26 @@ static void *driver(const char *name)
 }
 
 /* With the lock. A module may be loaded while a stream is captured, in relaxed mode. */
-static void *load(void)
+static bool load(void *ret_kernels[KERNELS])
 {
     mode_fn exchange = (mode_fn)driver("cuThreadExchangeStreamCaptureMode");
     load_fn load_data = (load_fn)driver("cuModuleLoadData");
     get_fn get = (get_fn)driver("cuModuleGetFunction");
     int mode = RELAXED;
-    void *module = NULL, *kernel = NULL;
+    bool is_loaded = true;
+    void *module = NULL;
 
     if (!exchange || !load_data || !get || exchange(&mode) != 0)
-        return NULL;
-    if (load_data(&module, ptx) != 0 || get(&kernel, module, kernel_name) != 0)
-        kernel = NULL;
+        return false;
+    is_loaded = load_data(&module, ptx) == 0;
+    for (unsigned i = 0; i < KERNELS && is_loaded; i++)
+        is_loaded = get(&ret_kernels[i], module, kernel_names[i]) == 0;
     (void)exchange(&mode);
-    return kernel;
+    return is_loaded;
 }
 
-/* The kernel of the calling thread's context, or NULL. */
-static void *kernel_here(void)
+/* A kernel of the calling thread's context, or NULL. */
+static void *kernel_here(enum kernel which)
 {
     current_fn current = (current_fn)driver("cuCtxGetCurrent");
     void *context = NULL, *kernel = NULL;
@@ -98,10 +107,10 @@ static void *kernel_here(void)
     (void)pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < contexts_count && !kernel; i++)
         if (contexts[i].context == context)
-            kernel = contexts[i].kernel;
-    if (!kernel && contexts_count < CONTEXTS && (kernel = load())) {
+            kernel = contexts[i].kernel[which];
+    if (!kernel && contexts_count < CONTEXTS && load(contexts[contexts_count].kernel)) {
         contexts[contexts_count].context = context;
-        contexts[contexts_count++].kernel = kernel;
+        kernel = contexts[contexts_count++].kernel[which];
     }
     (void)pthread_mutex_unlock(&lock);
     return kernel;
@@ -109,7 +118,7 @@ static void *kernel_here(void)
 
 void standin_begin(void)
 {
-    (void)kernel_here();
+    (void)kernel_here(DIGEST);
 }
 
 /* ---- what is computed ---- */
@@ -134,7 +143,7 @@ int standin_compute(void *stream, uint64_t seed, void *out, uint64_t bytes, bool
         const struct operand *operands, unsigned count)
 {
     launch_fn launch = (launch_fn)driver("cuLaunchKernel");
-    void *kernel = kernel_here();
+    void *kernel = kernel_here(DIGEST);
     struct operand pair[2] = {{out, adds ? bytes : 0}, {NULL, 0}};
     unsigned taken = adds ? 1 : 0, next = 0;
     int error = 0;
@@ -196,6 +205,31 @@ void standin_device_delete(void *at)
 
     if (at && release)
         (void)release((uint64_t)(uintptr_t)at);
+}
+
+static bool is_computed(int64_t type)
+{
+    return type == PRODUCT_FLOAT || type == PRODUCT_DOUBLE || type == PRODUCT_HALF
+            || type == PRODUCT_BFLOAT;
+}
+
+bool standin_multiplies(const struct value_product *p)
+{
+    double most = PRODUCT_MOST;
+
+    return is_computed(p->a.type) && is_computed(p->b.type) && is_computed(p->c.type) && p->rows > 0
+            && p->columns > 0 && p->depth > 0 && p->count > 0
+            && (double)p->rows * (double)p->columns * (double)p->depth * (double)p->count <= most;
+}
+
+int standin_product(void *stream, struct value_product *product)
+{
+    launch_fn launch = (launch_fn)driver("cuLaunchKernel");
+    void *kernel = kernel_here(PRODUCT);
+
+    if (!kernel || !launch)
+        return UNKNOWN_ERROR;
+    return launch(kernel, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){product}, NULL);
 }
 
 int standin_copy(void *stream, void *to, const void *from, uint64_t bytes)

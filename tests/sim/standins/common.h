@@ -3,7 +3,7 @@
  * common.h - what the stand-ins share.
  *
  * A stand-in has the soname and the function names of a library that carries NVIDIA's own runtime
- * and so cannot run on the simulated device. It does not compute. It touches memory as the library
+ * and so cannot run on the simulated device. Small matrix products are computed, nothing else is. It touches memory as the library
  * would: what a function reads is read and what it writes is written, with their extents, by a
  * kernel of the simulated device on the caller's stream. So streams, fences and the witness see a
  * real use, and what is written depends on what was read.
@@ -13,6 +13,8 @@
  */
 #ifndef KEDGE_TESTS_SIM_STANDINS_COMMON_H
 #define KEDGE_TESTS_SIM_STANDINS_COMMON_H
+
+#include "../values/value_product.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -81,6 +83,10 @@ int standin_set(void *stream, int *at, int value, uint64_t count);
 /* Memory of the device that the library allocates for itself; NULL when there is none. */
 void *standin_device_new(size_t bytes);
 void standin_device_delete(void *at);
+
+/* Whether a product is small enough to be computed, and computes it on `stream`. Returns 0, or the driver's error. */
+bool standin_multiplies(const struct value_product *product);
+int standin_product(void *stream, struct value_product *product);
 
 /* Copies within the device on `stream`. Returns 0, or the driver's error. */
 int standin_copy(void *stream, void *to, const void *from, uint64_t bytes);

@@ -148,27 +148,88 @@ static int product(struct handle *h, const char *name, bool ta, bool tb, int64_t
     return error ? EXECUTION_FAILED : SUCCESS;
 }
 
+/* The type that a name states: S, D or H; -1: complex. */
+static int type_of(const char *name)
+{
+    return name[6] == 'S'    ? PRODUCT_FLOAT
+            : name[6] == 'D' ? PRODUCT_DOUBLE
+            : name[6] == 'H' ? PRODUCT_HALF
+                             : -1;
+}
+
+/* A factor of that type, `otherwise` if it is not given; a half is known as 0 and 1 only, or else NaN. */
+static double factor(int type, const void *at, double otherwise)
+{
+    uint16_t half;
+
+    if (!at)
+        return otherwise;
+    if (type == PRODUCT_FLOAT)
+        return (double)*(const float *)at;
+    if (type == PRODUCT_DOUBLE)
+        return *(const double *)at;
+    half = *(const uint16_t *)at;
+    return half == 0 ? 0 : half == 0x3c00 ? 1 : 0.0 / 0.0;
+}
+
+struct factors {
+    const void *alpha, *beta;
+    int type; /* their own */
+    int type_a, type_b, type_c;
+};
+
+/* The same with its numbers: computed, if it is small. */
+static int multiply(struct handle *h, const char *name, bool ta, bool tb, int64_t m, int64_t n,
+        int64_t k, struct matrix a, struct matrix b, struct matrix c, int64_t count,
+        struct factors f)
+{
+    struct value_product p = {.c = {(uintptr_t)c.at, 0, f.type_c, c.leading, c.stride},
+            .a = {(uintptr_t)a.at, 0, f.type_a, a.leading, a.stride},
+            .b = {(uintptr_t)b.at, 0, f.type_b, b.leading, b.stride},
+            .seed = standin_seed(name, (int64_t[]){ta, tb, m, n, k, count}, 6),
+            .rows = m,
+            .columns = n,
+            .depth = k,
+            .count = count,
+            .transposes_a = ta,
+            .transposes_b = tb};
+    bool is_known = f.type >= 0 && f.type_a >= 0 && f.type_b >= 0 && f.type_c >= 0
+            && ((!f.alpha && !f.beta) || h->pointer_mode == 0);
+
+    if (!is_known || !standin_multiplies(&p))
+        return product(h, name, ta, tb, m, n, k, a, b, c, count);
+    p.alpha = factor(f.type, f.alpha, 1);
+    p.beta = factor(f.type, f.beta, 0);
+    p.a.bytes = ta ? extent(&a, k, m, count) : extent(&a, m, k, count);
+    p.b.bytes = tb ? extent(&b, n, k, count) : extent(&b, k, n, count);
+    p.c.bytes = extent(&c, m, n, count);
+    return standin_product(h->stream, &p) ? EXECUTION_FAILED : SUCCESS;
+}
+
+#define ONE_TYPE(name) type_of(#name), type_of(#name), type_of(#name), type_of(#name)
+
 #define GEMM(name, type, element)                                                                \
     EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha,    \
             const type *a, int lda, const type *b, int ldb, const type *beta, type *c, int ldc); \
     EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha,    \
             const type *a, int lda, const type *b, int ldb, const type *beta, type *c, int ldc)  \
     {                                                                                            \
-        return product(h, #name, ta, tb, m, n, k, (struct matrix){a, element, lda, 0},           \
-                (struct matrix){b, element, ldb, 0}, (struct matrix){c, element, ldc, 0}, 1);    \
+        return multiply(h, #name, ta, tb, m, n, k, (struct matrix){a, element, lda, 0},          \
+                (struct matrix){b, element, ldb, 0}, (struct matrix){c, element, ldc, 0}, 1,     \
+                (struct factors){alpha, beta, ONE_TYPE(name)});                                  \
     }
 
-#define STRIDED(name, type, element)                                                          \
-    EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha, \
-            const type *a, int lda, long long sa, const type *b, int ldb, long long sb,       \
-            const type *beta, type *c, int ldc, long long sc, int count);                     \
-    EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha, \
-            const type *a, int lda, long long sa, const type *b, int ldb, long long sb,       \
-            const type *beta, type *c, int ldc, long long sc, int count)                      \
-    {                                                                                         \
-        return product(h, #name, ta, tb, m, n, k, (struct matrix){a, element, lda, sa},       \
-                (struct matrix){b, element, ldb, sb}, (struct matrix){c, element, ldc, sc},   \
-                count);                                                                       \
+#define STRIDED(name, type, element)                                                               \
+    EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha,      \
+            const type *a, int lda, long long sa, const type *b, int ldb, long long sb,            \
+            const type *beta, type *c, int ldc, long long sc, int count);                          \
+    EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const type *alpha,      \
+            const type *a, int lda, long long sa, const type *b, int ldb, long long sb,            \
+            const type *beta, type *c, int ldc, long long sc, int count)                           \
+    {                                                                                              \
+        return multiply(h, #name, ta, tb, m, n, k, (struct matrix){a, element, lda, sa},           \
+                (struct matrix){b, element, ldb, sb}, (struct matrix){c, element, ldc, sc}, count, \
+                (struct factors){alpha, beta, ONE_TYPE(name)});                                    \
     }
 
 GEMM(cublasSgemm_v2, float, 4)
@@ -182,7 +243,7 @@ STRIDED(cublasCgemmStridedBatched, void, 8)
 STRIDED(cublasZgemmStridedBatched, void, 16)
 STRIDED(cublasHgemmStridedBatched, void, 2)
 
-#define GEMM_EX(name, extra)                                                                  \
+#define GEMM_EX(name, extra, factors_type)                                                    \
     EXPORT int name(struct handle *h, int ta, int tb, int m, int n, int k, const void *alpha, \
             const void *a, int type_a, int lda, const void *b, int type_b, int ldb,           \
             const void *beta, void *c, int type_c, int ldc extra);                            \
@@ -190,15 +251,26 @@ STRIDED(cublasHgemmStridedBatched, void, 2)
             const void *a, int type_a, int lda, const void *b, int type_b, int ldb,           \
             const void *beta, void *c, int type_c, int ldc extra)                             \
     {                                                                                         \
-        return product(h, #name, ta, tb, m, n, k,                                             \
+        return multiply(h, #name, ta, tb, m, n, k,                                            \
                 (struct matrix){a, bytes_of_type(type_a), lda, 0},                            \
                 (struct matrix){b, bytes_of_type(type_b), ldb, 0},                            \
-                (struct matrix){c, bytes_of_type(type_c), ldc, 0}, 1);                        \
+                (struct matrix){c, bytes_of_type(type_c), ldc, 0}, 1,                         \
+                (struct factors){alpha, beta, factors_type, type_a, type_b, type_c});         \
     }
 
+/* What factors are where a product is computed so (cublasComputeType_t); -1: integers. */
+static int type_of_factors(int compute)
+{
+    if (compute == 64 || compute == 65)
+        return PRODUCT_HALF;
+    if (compute == 70 || compute == 71)
+        return PRODUCT_DOUBLE;
+    return compute >= 68 && compute <= 78 && compute != 72 && compute != 73 ? PRODUCT_FLOAT : -1;
+}
+
 #define AND_HOW , int compute, int algorithm
-GEMM_EX(cublasSgemmEx, )
-GEMM_EX(cublasGemmEx, AND_HOW)
+GEMM_EX(cublasSgemmEx, , PRODUCT_FLOAT)
+GEMM_EX(cublasGemmEx, AND_HOW, type_of_factors(compute))
 
 EXPORT int cublasGemmStridedBatchedEx(struct handle *h, int ta, int tb, int m, int n, int k,
         const void *alpha, const void *a, int type_a, int lda, long long sa, const void *b,
@@ -209,24 +281,27 @@ EXPORT int cublasGemmStridedBatchedEx(struct handle *h, int ta, int tb, int m, i
         int type_b, int ldb, long long sb, const void *beta, void *c, int type_c, int ldc,
         long long sc, int count, int compute, int algorithm)
 {
-    return product(h, "cublasGemmStridedBatchedEx", ta, tb, m, n, k,
+    return multiply(h, "cublasGemmStridedBatchedEx", ta, tb, m, n, k,
             (struct matrix){a, bytes_of_type(type_a), lda, sa},
             (struct matrix){b, bytes_of_type(type_b), ldb, sb},
-            (struct matrix){c, bytes_of_type(type_c), ldc, sc}, count);
+            (struct matrix){c, bytes_of_type(type_c), ldc, sc}, count,
+            (struct factors){alpha, beta, type_of_factors(compute), type_a, type_b, type_c});
 }
 
 /* A matrix and a vector: the vector is a matrix of one column whose elements lie `inc` apart. */
-#define GEMV(name, type, element)                                                                 \
-    EXPORT int name(struct handle *h, int ta, int m, int n, const type *alpha, const type *a,     \
-            int lda, const type *x, int incx, const type *beta, type *y, int incy);               \
-    EXPORT int name(struct handle *h, int ta, int m, int n, const type *alpha, const type *a,     \
-            int lda, const type *x, int incx, const type *beta, type *y, int incy)                \
-    {                                                                                             \
-        int rows = ta ? n : m, columns = ta ? m : n;                                              \
-                                                                                                  \
-        return product(h, #name, ta, true, rows, 1, columns, (struct matrix){a, element, lda, 0}, \
-                (struct matrix){x, element, incx, 0},                                             \
-                (struct matrix){y, element, (int64_t)rows * incy, 0}, 1);                         \
+#define GEMV(name, type, element)                                                                  \
+    EXPORT int name(struct handle *h, int ta, int m, int n, const type *alpha, const type *a,      \
+            int lda, const type *x, int incx, const type *beta, type *y, int incy);                \
+    EXPORT int name(struct handle *h, int ta, int m, int n, const type *alpha, const type *a,      \
+            int lda, const type *x, int incx, const type *beta, type *y, int incy)                 \
+    {                                                                                              \
+        int rows = ta ? n : m, columns = ta ? m : n;                                               \
+                                                                                                   \
+        return multiply(h, #name, ta, true, rows, 1, columns, (struct matrix){a, element, lda, 0}, \
+                (struct matrix){x, element, incx, 0},                                              \
+                (struct matrix){y, element, (int64_t)rows * incy, 0}, 1,                           \
+                (struct factors){alpha, beta, incy == 1 ? type_of(#name) : -1, type_of(#name),     \
+                        type_of(#name), type_of(#name)});                                          \
     }
 
 GEMV(cublasSgemv_v2, float, 4)
@@ -240,8 +315,9 @@ GEMV(cublasZgemv_v2, void, 16)
     EXPORT int name(                                                                               \
             struct handle *h, int n, const type *x, int incx, const type *y, int incy, type *ret)  \
     {                                                                                              \
-        return product(h, #name, false, true, 1, 1, n, (struct matrix){x, element, incx, 0},       \
-                (struct matrix){y, element, incy, 0}, (struct matrix){ret, element, 1, 0}, 1);     \
+        return multiply(h, #name, false, true, 1, 1, n, (struct matrix){x, element, incx, 0},      \
+                (struct matrix){y, element, incy, 0}, (struct matrix){ret, element, 1, 0}, 1,      \
+                (struct factors){NULL, NULL, ONE_TYPE(name)});                                     \
     }
 
 DOT(cublasSdot_v2, float, 4)

@@ -108,6 +108,17 @@ static void commit(struct value_launch *l)
     note_all(l);
 }
 
+bool sim_values_end(struct value_launch *l)
+{
+    bool is_good = !l->has_failed;
+
+    if (is_good)
+        commit(l);
+    free(l->stored);
+    sim_stats.kernels_computed += is_good;
+    return is_good;
+}
+
 bool sim_values_run(const struct sim_values *values, const struct sim_kernel *kernel, int device,
         struct sim_grid grid, const uint64_t *params)
 {
@@ -118,11 +129,8 @@ bool sim_values_run(const struct sim_values *values, const struct sim_kernel *ke
             .grid = grid,
             .device = device,
             .left = sim_config.values};
-    bool is_good = values->body(&l) && !l.has_failed;
 
-    if (is_good)
-        commit(&l);
-    free(l.stored);
-    sim_stats.kernels_computed += is_good;
-    return is_good;
+    if (!values->body(&l))
+        value_fail(&l);
+    return sim_values_end(&l);
 }

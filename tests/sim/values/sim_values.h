@@ -20,4 +20,8 @@ const struct sim_values *sim_values_find(const struct sim_kernel *kernel);
 bool sim_values_run(const struct sim_values *values, const struct sim_kernel *kernel, int device,
         struct sim_grid grid, const uint64_t *params);
 
+/* A matrix product of a stand-in. False: nothing was written. */
+struct value_product;
+bool sim_values_product(int device, const struct value_product *product);
+
 #endif

@@ -44,6 +44,9 @@ struct value_launch {
     size_t stored_count, stored_room;
 };
 
+/* Writes what was stored, unless the launch has failed. True: it is written. */
+bool sim_values_end(struct value_launch *l);
+
 /* ---- parameters; zeros where the kernel has fewer, or smaller ones, and then the launch has failed ---- */
 
 const char *value_param(struct value_launch *l, unsigned param, uint32_t offset, uint32_t size);

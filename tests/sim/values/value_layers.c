@@ -97,7 +97,10 @@ bool value_body_softmax_spatial(struct value_launch *l)
     return true;
 }
 
-/* <.., .., .., .., is log, is masked, ..>(result, gradient, output, rows, stride, elements, mask) */
+/*
+ * <.., .., .., .., is log, is masked, ..>(result, gradient, output, rows, stride, elements, mask); without log the gradient
+ * has been multiplied by the output.
+ */
 bool value_body_softmax_warp_backward(struct value_launch *l)
 {
     struct text list;
@@ -113,11 +116,9 @@ bool value_body_softmax_warp_backward(struct value_launch *l)
         double sum = 0;
 
         for (uint64_t i = row * stride; i < row * stride + size && !l->has_failed; i++)
-            sum += load(l, 1, i) * (is_log ? 1 : load(l, 2, i));
+            sum += load(l, 1, i);
         for (uint64_t i = row * stride; i < row * stride + size && !l->has_failed; i++)
-            store(l, 0, i,
-                    is_log ? load(l, 1, i) - exp(load(l, 2, i)) * sum
-                           : load(l, 2, i) * (load(l, 1, i) - sum));
+            store(l, 0, i, load(l, 1, i) - (is_log ? exp(load(l, 2, i)) : load(l, 2, i)) * sum);
     }
     return true;
 }
