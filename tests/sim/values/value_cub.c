@@ -165,7 +165,7 @@ bool value_body_cub_runs(struct value_launch *l)
     struct source keys, runs, lengths, number;
     uint64_t count = (uint64_t)value_param_i64(l, 9), run = 0, begun = 0;
 
-    if (!find(value_param_type(l, 2), "constant_iterator<") || value_param_u64(l, 2, 0) != 1
+    if (!find(value_param_type(l, 2), "constant_iterator<") || value_param_u64(l, 2, 8) != 1
             || !find(value_param_type(l, 7), "equal_to<") || !is_sum(l)
             || !read_iterator(l, 0, &keys) || !read_iterator(l, 1, &runs)
             || !read_iterator(l, 3, &lengths) || !read_iterator(l, 4, &number)

@@ -412,3 +412,52 @@ bool value_body_triangle(struct value_launch *l)
     }
     return true;
 }
+
+/* ---- counts ---- */
+
+/* Which of `bins` between two ends; -1: none. */
+static int64_t bin_of(struct value v, struct value low, struct value high, int64_t bins)
+{
+    int64_t bin;
+
+    if (v.is_float) {
+        if (!(v.f >= low.f && v.f <= high.f))
+            return -1;
+        bin = (int64_t)((v.f - low.f) * (double)bins / (high.f - low.f));
+    } else {
+        if (v.i < low.i || v.i > high.i || high.i == low.i)
+            return -1;
+        bin = (v.i - low.i) * bins / (high.i - low.i);
+    }
+    return bin == bins ? bins - 1 : bin;
+}
+
+/* (counts, .., source, bins, low, high, elements, the second functor: ones) */
+bool value_body_histogram(struct value_launch *l)
+{
+    struct value_tensor counts, source;
+    int64_t bins = value_param_i64(l, 3);
+    uint64_t total = (uint64_t)value_param_i64(l, 6);
+    struct value low, high;
+    double *sums;
+
+    if (!find(l->params, "{lambda(long)#2}") || !value_tensor(l, 0, &counts)
+            || !value_tensor(l, 2, &source) || source.type == VALUE_NONE || bins <= 0
+            || value_param_size(l, 4) != value_size(source.type)
+            || !value_affords(l, total + (uint64_t)bins * 2))
+        return false;
+    low = value_read(source.type, value_param(l, 4, 0, source.unit));
+    high = value_read(source.type, value_param(l, 5, 0, source.unit));
+    sums = sim_new((size_t)bins * sizeof(*sums));
+    for (uint64_t i = 0; i < total && !l->has_failed; i++) {
+        int64_t bin =
+                bin_of(value_load(l, value_tensor_at(&source, i), source.type), low, high, bins);
+
+        if (bin >= 0 && bin < bins)
+            sums[bin]++;
+    }
+    for (int64_t i = 0; i < bins; i++)
+        value_add(l, value_tensor_at(&counts, (uint64_t)i), counts.type, value_of_float(sums[i]));
+    free(sums);
+    return true;
+}
