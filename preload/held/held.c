@@ -249,6 +249,24 @@ static bool held_may_walk(void)
     return life_is_on() && *capture_path() != '\0';
 }
 
+object *held_holders(object *reference)
+{
+    struct pycall call;
+    struct still was;
+    object *answer = NULL;
+
+    if (!is_found || !held_may_walk())
+        return NULL;
+    pycall_begin(&call);
+    still_begin(&was, seconds);
+    if (call.space && still_add(call.space))
+        answer = pycall_text(
+                &call, held_text, "holders", py.Py_BuildValue("(Odl)", reference, seconds, most));
+    pycall_end(&call, "what holds a tensor is not known: %s in the walk");
+    still_end(&was);
+    return answer;
+}
+
 /* ---- when ------------------------------------------------------------------------------------ */
 
 static bool held_is_told(void)

@@ -35,6 +35,12 @@ void held_find(void);
  */
 void held_at(const struct pyhost_moment *moment);
 
+/*
+ * What a tensor's memory is and what holds it, as held.py's `holders` tells it: a new object. NULL:
+ * nothing was found that can be walked, or an interrupt came, which is set.
+ */
+struct pyhost_object *held_holders(struct pyhost_object *reference);
+
 /* The process exits, after the program's own destructors: a program without PyTorch is scanned. */
 void held_exits(void);
 

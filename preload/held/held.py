@@ -32,13 +32,29 @@ def look(blocks, error, seconds, objects, clocks):
     has worked since and tells what part of a processor there is. blocks: of the live ones (address, bytes, native stack, Python stack) as 8-byte words. error: the exception that is
     being made, or None. Returns (flags, objects walked, rows, bytes and holders of the most). Flags: 1 the time or the room
     ran out, 2 graphs were not read because a backward pass may run, 4 because this PyTorch lacks names that are needed."""
-    api = Torch() if "torch._C" in modules else Paddle() if "paddle.base.libpaddle" in modules else Arrays()
+    api = framework()
     begin = time.monotonic()
     share = (time.thread_time() - clocks[1]) / max(begin - clocks[0], 1e-6)
     with api.off():
         found = take(api, blocks, error, share * PARTS[0] * seconds, [begin + part * seconds for part in PARTS[1:]], objects)
     forget_locals()
     return found
+
+
+def framework():
+    return Torch() if "torch._C" in modules else Paddle() if "paddle.base.libpaddle" in modules else Arrays()
+
+
+def holders(reference, seconds, objects):
+    """What `look` would tell of the memory of one tensor, by a weak reference, since any other would be told, too: (what it is,
+    paths ...). None: it has ended, or has no memory on a device."""
+    api, begin = framework(), time.monotonic()
+    with api.off():
+        raw = api.storage(reference())
+        deadlines = [begin + part * seconds for part in PARTS[1:]]
+        rows = raw and take(api, number(*raw[:2], 0, 0), None, PARTS[0] * seconds, deadlines, objects, raw[0])[2]
+    forget_locals()
+    return tuple(rows[48:48 + int.from_bytes(rows[40:48], "little")].decode().split("\n")) if rows else None
 
 
 def all_roots(walk, there, error, caller):
@@ -99,7 +115,7 @@ def list_objects(walk, seconds):
     return live, there
 
 
-def take(api, blocks, error, seconds, deadlines, most):
+def take(api, blocks, error, seconds, deadlines, most, only=None):
     walk = Walk(api, deadlines[0], most)
     live, there = list_objects(walk, seconds)
     if not api.keeps and there["t"] and (len(sys._current_frames()) > 1 or passes()):
@@ -129,5 +145,6 @@ def take(api, blocks, error, seconds, deadlines, most):
     walk.cut = walk.cut or not is_whole
     del live, there
     storages = find_storages(api, every.values(), walk.of_kind["s"], saved, counts, lost, walk)
+    storages = [s for s in storages if only in (None, s.address)]
     told = answer(api, walk, graphs, blocks, storages, lost, every, deadlines[2])
     return flags | 2 * api.runs | (walk.cut or graphs.cut), len(walk.seen), *told

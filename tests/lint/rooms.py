@@ -24,7 +24,7 @@ import objects
 MODULES_MOST = 25
 FACES = {"alloc": r"pool(_\w+)?", "tracker": r"(?!)", "preload": r"start", "tools": r"main"}
 # Their files are no part of a program of the folder.
-APART = {"tools": {"examples", "man", "package"}}
+APART = {"tools": {"examples", "man", "package", "python"}}
 FACE = "the face"
 PICTURE_WIDTH = 100
 PICTURE = re.compile(r"python3 tests/lint/rooms\.py --picture --brief.*?^```\n(.*?)^```", re.M | re.S)

@@ -63,6 +63,7 @@ files)
         lib/kedge/sim/nccl/libnccl.so.2; do
         [ -f "all/$file" ] || fail "no $file"
     done
+    diff <(cd "$TEST_SOURCE/tools/python/kedge" && ls ./*.py) <(cd all/lib/kedge/python/kedge && ls ./*) >&2 || fail "the module"
     # Links lead to what is installed.
     [ -z "$(find all -xtype l)" ] || fail "links that lead nowhere: $(find all -xtype l)"
     # Whole folders of the tree, so that a new file is not forgotten.

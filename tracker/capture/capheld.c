@@ -30,6 +30,20 @@ uint64_t capture_live_bytes(int device, uint64_t *ret_peak)
     return of ? __atomic_load_n(&of->live_bytes, __ATOMIC_RELAXED) : 0;
 }
 
+uint64_t capture_recent_peak(bool restart)
+{
+    int r;
+    const struct format_header *header = capstate_begin(false, &r);
+    uint64_t peak;
+
+    if (!header)
+        return 0;
+    lock_take(&captotal_figures);
+    peak = captotal_recent_peak(header, restart);
+    lock_drop(&captotal_figures);
+    return peak;
+}
+
 uint32_t capture_walk_begin(void)
 {
     uint32_t number;

@@ -9,6 +9,18 @@ struct lock captotal_figures = LOCK_INIT(LOCK_RANK_CAPTURE);
 
 /* ---- totals ---- */
 
+/* The most live bytes since it was asked for with a restart; UINT64_MAX: it never was. */
+static uint64_t recent_peak = UINT64_MAX;
+
+uint64_t captotal_recent_peak(const struct format_header *header, bool restart)
+{
+    uint64_t peak = recent_peak == UINT64_MAX ? header->total.peak_bytes : recent_peak;
+
+    if (restart)
+        recent_peak = header->total.live_bytes <= INT64_MAX ? header->total.live_bytes : 0;
+    return peak;
+}
+
 struct format_totals *captotal_of(struct format_header *header, int device)
 {
     return device >= 0 && device < (int)FORMAT_DEVICES_MAX ? &header->device[device] : NULL;
@@ -95,6 +107,8 @@ void captotal_born(struct format_header *header, enum memclass memclass, int dev
     if (memclass == MEMCLASS_POOLED)
         counter_lift(&header->stored_512_bytes, &header->peak_stored_512_bytes, in_units(size));
     total_alloc(&header->total, size);
+    if (header->total.live_bytes > recent_peak && header->total.live_bytes <= INT64_MAX)
+        recent_peak = header->total.live_bytes;
     total_alloc(captotal_of(header, device), size);
 }
 

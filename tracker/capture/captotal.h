@@ -37,6 +37,10 @@ void captotal_born(struct format_header *header, enum memclass memclass, int dev
 void captotal_died(struct format_header *header, const struct caplive_change *change);
 void captotal_released(struct format_header *header, int device, uint64_t size);
 
+/* The most bytes that were live since the last restart, before the first one since the capture
+ * began. restart: from here on anew. */
+uint64_t captotal_recent_peak(const struct format_header *header, bool restart);
+
 /* NULL for a device without totals of its own. Any thread, no lock. */
 struct format_totals *captotal_of(struct format_header *header, int device);
 

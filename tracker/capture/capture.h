@@ -220,6 +220,10 @@ uint32_t capture_live(int device, struct capture_block *to, uint32_t room, uint6
  * file. */
 uint64_t capture_live_bytes(int device, uint64_t *ret_peak);
 
+/* The most that were live on all devices since it was asked for with `restart`; before the first
+ * restart, since the capture began. 0: there is no file. */
+uint64_t capture_recent_peak(bool restart);
+
 /* A walk through the objects of a Python program (preload/held): its number, 0 = it cannot be
  * recorded, because there is no file, or there were FORMAT_WALKS_MAX or FORMAT_HELD_ALL_MAX records.
  * Its records come next (FORMAT_HELD_MAX, further ones are not written), then capture_walk. */
