@@ -40,6 +40,9 @@ has out "3 steps"
 has err "kedge run: peak live 192.00 MiB"
 expect 0 inside kedge report /tmp/m.kcap --json
 json "j['max_bytes'] == 192 << 20 and [a['name'] for a in j['anchors']][:3] == ['step', 'step/workspace done', 'step/update']"
+expect 0 inside sh -c 'cd /tmp && PATH=/usr/bin kedge run --sim --capture n.kcap -- python3 -c "import kedge; print(kedge.active(), kedge.live())"'
+has out "True None"
+[ -d "$root/usr/lib/python3/dist-packages/kedge/__pycache__" ] || fail "Python has written nothing beside the module"
 for page in "$TEST_SOURCE"/tools/man/*.[15]; do
     name=$(basename "$page") section=${page##*.}
     expect 0 inside man -w "$section" "${name%.*}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# `cpack` in the binary directory: a tarball of everything, and where dpkg is, the Debian packages kedge and kedge-sim.
+# `cpack` in the binary directory: a tarball of everything, and the Debian packages kedge and kedge-sim.
 
 set(CPACK_PACKAGE_VENDOR "The kedge developers")
 set(CPACK_PACKAGE_CONTACT "The kedge developers <kedge@packages.invalid>" CACHE STRING "who maintains the packages")
@@ -12,11 +12,7 @@ if(TARGET simcuda)
     list(APPEND CPACK_COMPONENTS_ALL sim)
 endif()
 
-find_program(KEDGE_SHLIBDEPS dpkg-shlibdeps DOC "finds what Debian packages depend on")
-set(CPACK_GENERATOR TGZ)
-if(KEDGE_SHLIBDEPS)
-    list(APPEND CPACK_GENERATOR DEB)
-endif()
+set(CPACK_GENERATOR TGZ DEB) # the second one fails where it cannot be made (staged.cmake)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
@@ -27,10 +23,10 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_KEDGE_PACKAGE_NAME kedge)
 # Opened at run time: without libstdc++ names of C++ stay as the linker has them.
 set(CPACK_DEBIAN_KEDGE_PACKAGE_RECOMMENDS "libstdc++6")
-set(CPACK_DEBIAN_KEDGE_PACKAGE_SUGGESTS kedge-sim)
+set(CPACK_DEBIAN_KEDGE_PACKAGE_SUGGESTS "kedge-sim, python3")
 # cpack has the loader's cache renewed where a shared object lies one folder below /usr/lib. The cache knows nothing of that
 # folder; scripts of these names that are no files make cpack write none (it warns of them).
-set(CPACK_DEBIAN_KEDGE_PACKAGE_CONTROL_EXTRA no/postinst no/postrm)
+set(CPACK_DEBIAN_KEDGE_PACKAGE_CONTROL_EXTRA no/postinst no/postrm ${CMAKE_CURRENT_SOURCE_DIR}/prerm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_KEDGE_DESCRIPTION "CUDA memory interposer for unmodified programs
 kedge shows where the device memory of a CUDA program goes, and lowers the
