@@ -134,6 +134,13 @@ static struct pyhost_object *get_item(struct pyhost_object *of, const char *name
     return strcmp(name, member) == 0 ? &found : NULL;
 }
 
+static struct pyhost_object *get_item_by_key(struct pyhost_object *of, struct pyhost_object *key)
+{
+    CHECK(of == &dict);
+    CHECK(key == &text);
+    return text.unused[0] ? &found : NULL;
+}
+
 static struct pyhost_object *intern(const char *name)
 {
     text.unused[0] = strcmp(name, member) == 0;
@@ -196,6 +203,7 @@ static const struct {
         FUNCTION("PyImport_GetModuleDict", asked_for_nothing),
         FUNCTION("PyModule_GetDict", asked_for_nothing),
         FUNCTION("PyDict_GetItemString", get_item),
+        FUNCTION("PyDict_GetItemWithError", get_item_by_key),
         FUNCTION("PyDict_Next", asked_for_nothing),
         FUNCTION("PyObject_GetAttrString", asked_for_nothing),
         FUNCTION("PyObject_GenericGetDict", get_dict),
