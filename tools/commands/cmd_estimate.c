@@ -91,6 +91,32 @@ static void print_processes(const struct verdict *verdict)
     }
 }
 
+#define READS_SHOWN 5
+
+/* What the estimate rests on and the device did not compute. */
+static void print_reads(const struct reads *reads)
+{
+    size_t shown = 0;
+
+    if (reads->sizes)
+        puts("\nSizes of tensors that were read from values which the simulated device invents; "
+             "what depends on them is not known:");
+    for (size_t i = 0; i < reads->count && shown < READS_SHOWN && reads_is_size(&reads->places[i]);
+            i++, shown++)
+        render_print(stdout, "  %s at %s, %" PRIu64 " time%s\n", reads->places[i].operator_name,
+                reads->places[i].place, reads->places[i].count, render_s(reads->places[i].count));
+    for (size_t i = 0; i < reads->count; i++) {
+        const struct reads_place *place = &reads->places[i];
+
+        if (reads_is_size(place))
+            continue;
+        putchar('\n');
+        render_print(stdout, "The program read other such values %" PRIu64 " time%s, most at %s\n",
+                reads->others, render_s(reads->others), place->place);
+        return;
+    }
+}
+
 static void print_needs(const struct device *device, const struct verdict *verdict, uint64_t live)
 {
     unsigned contexts = verdict->use.processes;
@@ -189,9 +215,11 @@ static void estimate_print_text(const struct fields *fields, const struct device
         report_lines_print(holding->inner, &holding->answer.lines);
         report_kinds_print_short(holding->inner);
     }
+    print_reads(&verdict->trial.reads);
     if (fields->capture && holding->is_open) {
         char *word = render_word(holding->report.path);
-        render_print(stdout, "\nThe run as a page: kedge report %s --html estimate.html\n", word);
+        putchar('\n');
+        render_print(stdout, "The run as a page: kedge report %s --html estimate.html\n", word);
         free(word);
     }
     if (verdict->trial.was_stopped)
@@ -235,6 +263,20 @@ static void json_lines(struct json *json, const struct holding *holding, uint64_
     json_end(json, ']');
 }
 
+static void json_reads(struct json *json, const struct reads *reads)
+{
+    json_begin(json, "values_not_computed", '[');
+    for (size_t i = 0; i < reads->count; i++) {
+        json_begin(json, NULL, '{');
+        json_text(json, "size_of",
+                reads_is_size(&reads->places[i]) ? reads->places[i].operator_name : NULL);
+        json_text(json, "title", reads->places[i].place);
+        json_uint(json, "count", reads->places[i].count);
+        json_end(json, '}');
+    }
+    json_end(json, ']');
+}
+
 static const char *const answers[] = {[VERDICT_FITS] = "fits",
         [VERDICT_CLOSE] = "close",
         [VERDICT_NOT] = "does not fit",
@@ -271,6 +313,7 @@ static void print_json(const struct fields *fields, const struct device *device,
     json_known(&json, "in_use_bytes", live);
     estimate_json_processes(&json, &verdict->trial);
     json_lines(&json, holding, fields->top ? fields->top : 10);
+    json_reads(&json, &verdict->trial.reads);
     if (holding->is_open)
         report_kinds_json(&json, holding->inner);
     json_end(&json, '}');

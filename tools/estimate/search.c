@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/estimate/search.h"
 
-#define LINES_MOST 6 /* tries by lines; then by halves */
+#define TURNS_MOST 4 /* by a line, and beside that; then by halves */
 
-/* Where the line through the last two numbers that fit meets the room; 0: there is no such line. */
+/*
+ * Where the line through the largest number that fits and the smallest that does not, or else the
+ * last two that fit, meets the room; 0: there is no such line.
+ */
 static uint64_t search_by_line(const struct search *search)
 {
-    const struct search_point *a = &search->before, *b = &search->best;
+    const struct search_point *a = search->has_least ? &search->best : &search->before;
+    const struct search_point *b = search->has_least ? &search->least : &search->best;
+    const struct search_point *best = &search->best;
 
-    if (!search->has_before || b->need <= a->need || search->room <= b->need)
+    if ((!search->has_least && !search->has_before) || b->need <= a->need
+            || search->room <= best->need)
         return 0;
     double slope = (double)(b->need - a->need) / (double)(b->number - a->number);
-    double more = (double)(search->room - b->need) / slope;
+    double more = (double)(search->room - best->need) / slope;
 
-    return more < (double)(search->high - b->number) ? b->number + (uint64_t)more : search->high;
+    return more < (double)(search->high - best->number) ? best->number + (uint64_t)more
+                                                        : search->high;
+}
+
+/* A little beyond the last number, on the other side of what is looked for if the line was right. */
+static uint64_t beside(const struct search *search)
+{
+    uint64_t step = (search->least.number - search->best.number) / 16;
+
+    step = step ? step : 1;
+    return search->has_fitted ? search->best.number + step : search->least.number - step;
 }
 
 /* Where nothing is known of larger numbers. */
@@ -34,7 +50,9 @@ uint64_t search_next(const struct search *search)
     to = search->has_least ? search->least.number - 1 : search->high;
     if (from > to)
         return 0;
-    next = search->tries < LINES_MOST ? search_by_line(search) : 0;
+    next = search->turns >= TURNS_MOST ? 0
+            : search->turns % 2        ? beside(search)
+                                       : search_by_line(search);
     if (next == 0)
         next = search->has_least ? from + (to - from) / 2 : further(search);
     return next < from ? from : next > to ? to : next;
@@ -44,6 +62,8 @@ void search_tell(struct search *search, struct search_point point)
 {
     if (search->tries++ == 0)
         search->first = point;
+    search->turns += search->has_least;
+    search->has_fitted = point.fits;
     if (!point.fits) {
         search->least = point;
         search->has_least = true;

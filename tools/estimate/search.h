@@ -3,8 +3,8 @@
  * search.h - the largest number of an option with which a program fits.
  *
  * What a program needs is taken to grow with the number. Each number that is tried is a whole run,
- * so the next one is where the line through the last two needs meets the device's memory, and the
- * middle if that does not end it soon. Small numbers may all need the same, since memory is taken in
+ * so the next one is where the line through two needs meets the device's memory, then one a little
+ * beyond that. If two such turns do not end it, halves do. Small numbers may all need the same, since memory is taken in
  * large pieces: then the next one is eight times as large.
  *
  * Threads: none.
@@ -28,6 +28,8 @@ struct search {
     struct search_point first;        /* that was tried */
     struct search_point least;        /* the smallest that does not fit */
     bool has_best, has_before, has_least;
+    unsigned turns;  /* tries since there are two bounds */
+    bool has_fitted; /* the last number */
     unsigned tries;
 };
 

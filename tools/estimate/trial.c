@@ -159,6 +159,9 @@ static void add_peaks(struct trial *trial, const char *name)
     if (fd >= 0)
         (void)close(fd);
     free(path);
+    path = vec_format("%s/%s.reads", trial->folder, name);
+    reads_add(&trial->reads, path);
+    free(path);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -181,6 +184,7 @@ static void find_peaks(struct trial *trial)
             add_peaks(trial, entry->d_name);
     if (folder)
         (void)closedir(folder);
+    reads_sort(&trial->reads);
     vec_sort(trial->processes, trial->count, sizeof(*trial->processes), by_rank);
 }
 
@@ -247,6 +251,7 @@ int trial_run(const struct trial_request *request, struct trial *ret)
 void trial_done(struct trial *trial)
 {
     captures_done(&trial->captures);
+    reads_done(&trial->reads);
     free(trial->processes);
     if (trial->folder)
         remove_folder(trial->folder);

@@ -3,6 +3,7 @@
  * trial.h - one run of a program on the simulated device, and what it held of each device.
  *
  *     launch (run/spawn.h) + SIMCUDA_* ─► the program ─┬─► SIMCUDA_PEAKS: peak of each device, a process
+ *                                                      │   and what it read that was not computed
  *                                                      └─► captures: who held it
  *
  * kedge serves nothing here (mode track): the program keeps its own allocator, and the peak is that
@@ -15,6 +16,7 @@
 #define KEDGE_TOOLS_TRIAL_H
 
 #include "tools/estimate/devices.h"
+#include "tools/estimate/reads.h"
 #include "tools/load/captures.h"
 
 #define TRIAL_DEVICES 16 /* that the simulated device may have */
@@ -49,6 +51,7 @@ struct trial {
     struct trial_process *processes;
     size_t count, room;
     struct captures captures;
+    struct reads reads; /* values that were not computed */
     char *folder;
 };
 

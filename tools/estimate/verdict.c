@@ -10,6 +10,9 @@
 
 #define LARGE_ENOUGH (UINT64_C(4) << 40) /* the most that the simulated device may have */
 
+/* No allocator keeps as much in its cache as it has in use. */
+#define CACHED_MOST 2
+
 static bool has_succeeded(const struct trial *trial)
 {
     return trial->was_stopped || (WIFEXITED(trial->status) && WEXITSTATUS(trial->status) == 0);
@@ -51,6 +54,8 @@ int verdict_find(struct trial_request request, struct verdict *ret)
         ret->answer = VERDICT_FAILED;
     } else if (ret->spare >= 0) {
         ret->answer = VERDICT_FITS;
+    } else if (ret->use.bytes > CACHED_MOST * device->memory) {
+        ret->answer = VERDICT_NOT;
     } else {
         r = try_just_that(request, &ret->use, &has_room);
         ret->answer = has_room ? VERDICT_CLOSE : VERDICT_NOT;

@@ -60,6 +60,7 @@ void report_tensors_find(struct report *report)
     tensors->path = report->path;
     tensors->top = report->top;
     tensors->rows = report->rows;
+    tensors->ink = report->ink;
     tensors->window = model_whole(tensors->load.trace);
     tensors->symbols = symbols_new(tensors->load.trace);
     figures_of(&tensors->load, tensors->window, &tensors->figures, &tensors->partial);

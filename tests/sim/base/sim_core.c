@@ -6,6 +6,7 @@
 #include "tests/sim/base/sim_log.h"
 #include "tests/sim/base/sim_park.h"
 #include "tests/sim/driver/sim_context.h"
+#include "tests/sim/driver/sim_reads.h"
 #include "tests/sim/driver/sim_stacks.h"
 #include "tests/sim/graph/sim_capture.h"
 #include "tests/sim/graph/sim_userobject.h"
@@ -194,6 +195,7 @@ CUresult sim_leave(struct sim_call *call, int result)
         sim_park_leave(call->name);
         if (result == CUDA_SUCCESS && call->born_bytes)
             sim_stacks_born("driver", call->born, call->born_bytes);
+        sim_reads_note();
         sim_userobject_drain();
     }
     return (CUresult)result;

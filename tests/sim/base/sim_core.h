@@ -99,6 +99,7 @@ struct sim_thread {
     struct CUctx_st **more; /* the others, NULL as long as there were none */
     int depth;
     bool in_host_function;
+    bool has_read_digest; /* sim_reads.h */
     CUstreamCaptureMode capture_mode;
     uint64_t calls;  /* that were no questions, nor what a thread does around asking */
     uint64_t number; /* of this thread, from 1 */

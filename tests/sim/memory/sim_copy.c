@@ -2,6 +2,7 @@
 #include "tests/sim/memory/sim_copy.h"
 
 #include "tests/sim/driver/sim_context.h"
+#include "tests/sim/driver/sim_reads.h"
 #include "tests/sim/graph/sim_capture.h"
 #include "tests/sim/memory/sim_array.h"
 #include "tests/sim/memory/sim_contents.h"
@@ -105,8 +106,10 @@ static void note_copy(struct sim_op *op)
 {
     const struct copy *copy = (const struct copy *)op->payload;
 
-    if (op->engine == SIM_ENGINE_OUT && !copy->staged)
-        sim_stats.digest_copies += brings_digest(copy);
+    if (op->engine == SIM_ENGINE_OUT && !copy->staged && brings_digest(copy)) {
+        sim_stats.digest_copies++;
+        sim_reads_brought(copy->width * copy->height * copy->depth);
+    }
     for (uint64_t z = 0; z < copy->depth; z++)
         for (uint64_t y = 0; y < copy->height; y++)
             note_row(copy, copy->dst.addr + z * copy->dst.slice + y * copy->dst.pitch,
