@@ -118,8 +118,8 @@ def list_objects(walk, seconds):
 def take(api, blocks, error, seconds, deadlines, most, only=None):
     walk = Walk(api, deadlines[0], most)
     live, there = list_objects(walk, seconds)
-    if not api.keeps and there["t"] and (len(sys._current_frames()) > 1 or passes()):
-        drop_unowned(live, there)
+    is_alone = api.keeps or not there["t"] or len(sys._current_frames()) == 1 and not passes()
+    unowned = set() if is_alone else drop_unowned(live, there)
     api.know(there["s"])
     counts = count_references(there["t"], api)
     caller = sys._getframe(1).f_back  # of look
@@ -137,7 +137,9 @@ def take(api, blocks, error, seconds, deadlines, most, only=None):
     saved = read_graphs(walk, api, graphs, every)
     walk.run(last)  # few things hang on libraries, and they are many
     walk.run_large()
-    every.update((id(o), o) for o in walk.of_kind["t"])
+    if unowned and not walk.cut:
+        readmit_owned(walk, live, there["t"], unowned, deadlines[1])
+    every.update((id(o), o) for o in there["t"] + walk.of_kind["t"])
 
     lonely = [t for i, t in every.items() if i not in walk.seen and i not in saved]
     counted = {id(o) for objects in there.values() for o in objects}

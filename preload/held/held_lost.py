@@ -15,7 +15,7 @@ def count_references(tensors, api):
 
 def drop_unowned(live, there):
     """Drops objects that their tensors have, which have no other reference: such a tensor may be on its way out, in a thread that
-    waits for the GIL, and nothing may be asked of it. The walk finds the others that have one reference."""
+    waits for the GIL, and nothing may be asked of it. Returns ids of all that have one reference, those with an owner, too."""
     probe = [[]]
     pair = [probe[0] for _ in range(1)]
     base = [sys.getrefcount(o) for o in pair][0]  # two lists, as here
@@ -23,6 +23,18 @@ def drop_unowned(live, there):
     if unowned:
         for objects in (live, there["t"]):
             objects[:] = [o for o in objects if id(o) not in unowned]
+    return unowned
+
+
+def readmit_owned(walk, live, tensors, unowned, deadline):
+    """Adds those to both lists that an object refers to which nothing has reached. The walk has found the others that have an owner."""
+    found = {}
+    for n, up in enumerate(unreached(walk, live, deadline)):
+        if n % STRIDE == 0 and walk.is_late(deadline):
+            break
+        found.update((id(o), o) for o in walk.referents((up,)) if id(o) in unowned and id(o) not in walk.seen)
+    for objects in (live, tensors):
+        objects += found.values()
 
 
 def cycle_types(start, parents, rest):

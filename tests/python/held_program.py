@@ -235,7 +235,10 @@ def on_its_way_out():
     held_plants.KEPT = [make("kept")]
     going, over = make("going"), threading.Event()
     number, hidden = id(going), torch.Hidden(going)
-    del going
+    cycle = {"big": make("cycle")}
+    cycle["self"], in_cycle = cycle, id(cycle["big"])
+    del going, cycle
+    gc.disable()
     fail()
     assert number in asked, "alone it may be asked"
     asked.clear()
@@ -246,6 +249,8 @@ def on_its_way_out():
     thread.join()
     assert number not in asked, f"{hidden} was asked"
     assert id(held_plants.KEPT[0]) in asked, "nothing was asked"
+    assert in_cycle in asked, "what an object refers to has an owner"
+    gc.enable()
 
 
 def end():

@@ -19,6 +19,9 @@ def walked(row, work, api, **settings):
     return (told[0]["ooms"][-1].get("held", {"rows": []}) if told and told[0]["ooms"] else {"rows": []}), done
 
 
+IN_CPP = ("value_stack", "future_of_pytorch")  # of torch_held.py and held_plants.py
+
+
 def is_of(found, size):
     """A graph keeps a few bytes beside the plant; plants differ by 4 KiB."""
     return size <= found < size + 64
@@ -35,6 +38,8 @@ def planted(row, work):
         expect = json.loads((work / "plants.json").read_text(encoding="utf-8"))
         if walk["graphs_read"] == (row.env == "torch-2024"):
             wrong.append(f"{api}: graphs were {'' if walk['graphs_read'] else 'not '}read")
+        if row.env == "torch-2024":  # beside other threads it does not say what a tensor in C++ may be asked
+            expect = {n: e for n, e in expect.items() if n not in IN_CPP}
         unread = {n: (s, f"{t}|C code$|C\\+\\+$|^nothing that|no Python object") for n, (s, t) in expect.items() if "graph" in t}
         expect |= {} if walk["graphs_read"] else unread
         rows = [(r["bytes"], r["count"], " AND ".join(r["held_by"])) for r in walk["rows"]]
