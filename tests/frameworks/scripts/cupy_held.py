@@ -42,7 +42,7 @@ WHOLE = make("view of an array", r"^FIRST$")
 FIRST = WHOLE[:16]
 del WHOLE
 ROWS = make("view of a view", r"^ROWS$").reshape(-1, 64)[1:].T
-BOTH = make("array and view", r"^BOTH AND PART$")
+BOTH = make("array and view", r"^(BOTH AND PART|PART AND BOTH)$")
 PART = BOTH[4096:]
 POINTER = make("pointer", r"^POINTER$").data
 MEMORY = make("memory", r"^MEMORY$").data.mem
