@@ -80,7 +80,7 @@ static void note_run(uint64_t addr, uint64_t end, bool is_digest)
 /* Elements that touch each other are one piece, in whatever order they were written. */
 static void note_all(struct value_launch *l)
 {
-    bool is_digest = l->has_digest || l->is_digest, is_sorted = true;
+    bool is_digest = l->has_digest, is_sorted = true;
     uint64_t addr = 0, end = 0;
 
     for (size_t i = 1; i < l->stored_count && is_sorted; i++)

@@ -28,22 +28,25 @@ static enum value_type pointee(struct text type)
 static bool read_iterator(struct value_launch *l, unsigned param, struct source *s)
 {
     struct text type = value_param_type(l, param), list;
+    bool is_older;
 
     *s = (struct source){0};
-    if (find(type, "counting_iterator<long,")) {
+    if (find(type, "counting_iterator<long,") || find(type, "CountingInputIterator<long,")) {
         s->counts = true;
         s->start = (int64_t)value_param_u64(l, param, 0);
         return true;
     }
-    s->addr = value_param_u64(l, param, 0);
-    if (find(type, "transform_iterator<")) {
-        if (!template_list(type, "transform_iterator", &list)
-                || (!find(nth_item(list, 0), "NonZeroOp<")
-                        && !find(nth_item(list, 0), "CountMaskOp")))
+    /* CUDA 12's has its functor first */
+    is_older = find(type, "TransformInputIterator<") != NULL;
+    if (is_older || find(type, "transform_iterator<")) {
+        if (!template_list(type, is_older ? "TransformInputIterator" : "transform_iterator", &list)
+                || (!find(nth_item(list, is_older), "NonZeroOp<")
+                        && !find(nth_item(list, is_older), "CountMaskOp")))
             return false;
         s->is_test = true;
-        type = nth_item(list, 1);
+        type = nth_item(list, is_older ? 2 : 1);
     }
+    s->addr = value_param_u64(l, param, is_older ? 8 : 0);
     s->type = pointee(type);
     return s->type != VALUE_NONE;
 }
@@ -165,7 +168,7 @@ bool value_body_cub_runs(struct value_launch *l)
     struct source keys, runs, lengths, number;
     uint64_t count = (uint64_t)value_param_i64(l, 9), run = 0, begun = 0;
 
-    if (!find(value_param_type(l, 2), "constant_iterator<") || value_param_u64(l, 2, 8) != 1
+    if (value_param_u64(l, 2, find(value_param_type(l, 2), "ConstantInputIterator<") ? 0 : 8) != 1
             || !find(value_param_type(l, 7), "equal_to<") || !is_sum(l)
             || !read_iterator(l, 0, &keys) || !read_iterator(l, 1, &runs)
             || !read_iterator(l, 3, &lengths) || !read_iterator(l, 4, &number)
@@ -297,20 +300,22 @@ bool value_body_fill_rests(struct value_launch *l)
     return true;
 }
 
-/* (places, sizes, dimensions, elements, .., ..): of each place its index in every dimension. */
+/* (places, sizes, dimensions, elements, ..): of each place its index in every dimension. */
 bool value_body_write_indices(struct value_launch *l)
 {
-    uint64_t addr = value_param_u64(l, 0, 0), count = value_param_u64(l, 3, 0);
+    uint64_t addr = value_param_u64(l, 0, 0), count = (uint64_t)value_param_i64(l, 3);
     int64_t dims = value_param_i64(l, 2);
+    bool is_wide = value_param_size(l, 1) == 8 * VALUE_DIMS;
 
-    if (value_param_u64(l, 4, 0) != 0 || dims < 0 || dims > VALUE_DIMS
+    if ((is_wide && value_param_u64(l, 4, 0) != 0) || dims < 0 || dims > VALUE_DIMS
             || !value_affords(l, count * (uint64_t)(dims + 1)))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         uint64_t place = (uint64_t)value_load(l, addr + i * 8, VALUE_I64).i;
 
         for (int64_t d = dims; d-- > 0;) {
-            uint64_t size = value_param_u64(l, 1, (uint32_t)d * 8);
+            uint64_t size = is_wide ? value_param_u64(l, 1, (uint32_t)d * 8)
+                                    : (uint32_t)value_param_i32(l, 1, (uint32_t)d * 4);
 
             if (size == 0)
                 return false;

@@ -269,6 +269,42 @@ bool value_body_index_select(struct value_launch *l)
     return true;
 }
 
+/* (result, source, indices, its dimension, the source's, [elements,] elements of a slice, .., .., addition, factor) */
+bool value_body_index_add(struct value_launch *l)
+{
+    struct value_tensor result, source, indices;
+    unsigned more = find(l->name, "indexFuncLargeIndex<") ? 1 : 0;
+    unsigned to = (unsigned)value_param_i32(l, 3, 0), from = (unsigned)value_param_i32(l, 4, 0);
+    uint64_t inner = (uint64_t)value_param_i64(l, 5 + more), count;
+    double factor;
+
+    if (!find(l->params, "ReduceAdd") || !value_tensor(l, 0, &result)
+            || !value_tensor(l, 1, &source) || !value_tensor(l, 2, &indices) || to >= result.dims
+            || from >= source.dims || !value_is_float(result.type)
+            || value_param_size(l, 9 + more) != result.unit)
+        return false;
+    count = value_tensor_count(&indices);
+    factor = value_read(result.type, value_param(l, 9 + more, 0, result.unit)).f;
+    if (!value_affords(l, count * inner * 3))
+        return false;
+    for (uint64_t i = 0; i < count && !l->has_failed; i++) {
+        int64_t index = value_load(l, value_tensor_at(&indices, i), indices.type).i;
+
+        if (index < 0 || index >= value_param_i64(l, 6 + more))
+            return false;
+        for (uint64_t k = 0; k < inner && !l->has_failed; k++) {
+            uint64_t at =
+                    value_tensor_at(&source, k) + i * (uint64_t)source.stride[from] * source.unit;
+
+            value_add(l,
+                    value_tensor_at(&result, k)
+                            + (uint64_t)(index * result.stride[to]) * result.unit,
+                    result.type, value_of_float(factor * value_load(l, at, source.type).f));
+        }
+    }
+    return true;
+}
+
 /* (result, source, indices, their number, bytes of a slice, size, stride of the source, of the result, may be negative) */
 bool value_body_gather_slices(struct value_launch *l)
 {

@@ -36,7 +36,6 @@ struct value_launch {
     int device;
     bool has_failed;
     bool has_digest; /* among what was read */
-    bool is_digest;  /* what it computes is none of the program's values, whatever it reads */
     uint64_t left;   /* elements that may still be read or written */
     struct value_window read[VALUE_WINDOWS], write[VALUE_WINDOWS];
     unsigned next_read, next_write;

@@ -194,34 +194,37 @@ bool value_body_layer_norm(struct value_launch *l)
     return true;
 }
 
-/* (rows, elements, epsilon, source, means, rates) */
+/* ([rows,] elements, epsilon, source, means, rates), a row for each block */
 bool value_body_row_moments(struct value_launch *l)
 {
-    uint64_t rows = (uint64_t)value_param_i64(l, 0), size = (uint64_t)value_param_i64(l, 1);
+    unsigned at = l->kernel->params_count == 6 ? 1 : 0; /* of the elements */
+    uint64_t size = (uint64_t)value_param_i64(l, at);
 
-    if (l->kernel->params_count != 6 || !value_affords(l, rows * size * 2))
+    if (l->kernel->params_count != at + 5 || !value_affords(l, l->grid.x * size * 2))
         return false;
-    for (uint64_t row = 0; row < rows && !l->has_failed; row++) {
-        struct moments m = moments_of(
-                l, 3, row, size, epsilon_at(l, 2), is_root_only(l, "RowwiseMomentsCUDAKernel"));
+    for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++) {
+        struct moments m = moments_of(l, at + 2, row, size, epsilon_at(l, at + 1),
+                is_root_only(l, "RowwiseMomentsCUDAKernel"));
 
-        if (pointer(l, 4))
-            store(l, 4, row, m.mean);
-        store(l, 5, row, m.rate);
+        if (pointer(l, at + 3))
+            store(l, at + 3, row, m.mean);
+        store(l, at + 4, row, m.rate);
     }
     return true;
 }
 
-/* (rows, elements, source, means, rates, gamma, beta, result) */
+/* ([rows,] elements, source, means, rates, gamma, beta, result), a row for each block */
 bool value_body_layer_norm_forward(struct value_launch *l)
 {
-    uint64_t rows = (uint64_t)value_param_i64(l, 0), size = (uint64_t)value_param_i64(l, 1);
+    unsigned at = l->kernel->params_count == 8 ? 1 : 0;
+    uint64_t size = (uint64_t)value_param_i64(l, at);
 
-    if (l->kernel->params_count != 8 || !value_affords(l, rows * size * 4))
+    if (l->kernel->params_count != at + 7 || !value_affords(l, l->grid.x * size * 4))
         return false;
-    for (uint64_t row = 0; row < rows && !l->has_failed; row++)
-        normalize(l, 2, 5, 6, 7, row, size,
-                (struct moments){pointer(l, 3) ? load(l, 3, row) : 0, load(l, 4, row)});
+    for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++)
+        normalize(l, at + 1, at + 4, at + 5, at + 6, row, size,
+                (struct moments){
+                        pointer(l, at + 2) ? load(l, at + 2, row) : 0, load(l, at + 3, row)});
     return true;
 }
 

@@ -254,67 +254,93 @@ static bool run_functor(struct value_launch *l, const struct lists *m)
 
 /* ---- norms ---- */
 
-static double norm_term(struct text name, double sum, double x)
+/*
+ * Each chunk's sum has a place. PyTorch of today is given where each tensor's begin; that of two years ago how many each has,
+ * and its types of norms have numbers that are one less.
+ */
+struct sums {
+    uint64_t order; /* of the norm; 3: the largest element */
+    uint64_t begins, each;
+};
+
+static bool read_sums(struct value_launch *l, unsigned param, struct sums *s)
 {
-    if (find(name, "(at::native::NormType)1") || find(name, "(NormType)1"))
-        return sum + fabs(x);
-    if (find(name, "NormType)2"))
-        return sum + x * x;
-    return isnan(x) || fabs(x) > sum ? fabs(x) : sum;
+    const char *at = find(l->name, "NormType)");
+    bool is_today = is_text(value_param_type(l, param), "long const*");
+
+    *s = (struct sums){0};
+    if (!at || (!is_today && !is_text(value_param_type(l, param), "int")))
+        return false;
+    s->order = strtoul(at + strlen("NormType)"), NULL, 10) + !is_today;
+    if (is_today)
+        s->begins = value_param_u64(l, param, 0);
+    else
+        s->each = (uint64_t)value_param_i64(l, param);
+    return s->order >= 1 && s->order <= 3;
 }
 
-/* (.., F, a sum for each chunk, where each tensor's begin): one sum a block. */
+static uint64_t sums_begin(struct value_launch *l, const struct sums *s, uint64_t tensor)
+{
+    return s->begins ? (uint64_t)value_load(l, s->begins + tensor * 8, VALUE_I64).i
+                     : tensor * s->each;
+}
+
+static double with_term(const struct sums *s, double sum, double x)
+{
+    if (s->order == 3)
+        return isnan(x) || fabs(x) > sum ? fabs(x) : sum;
+    return sum + (s->order == 2 ? x * x : fabs(x));
+}
+
+/* (.., F, sums, ..): one for each block. */
 static bool run_norm(struct value_launch *l, const struct lists *m)
 {
-    struct text list;
     enum value_type to = VALUE_NONE;
+    struct sums sums;
+    struct text list;
 
     if (template_list(l->name, "LpNormFunctor", &list))
         to = value_math_type(value_type_named(nth_item(list, 2)));
-    if (to == VALUE_NONE || !is_text(value_param_type(l, 3), "long const*")
-            || !value_is_float(m->type))
+    if (to == VALUE_NONE || !read_sums(l, 3, &sums) || !value_is_float(m->type))
         return false;
     for (uint32_t block = 0; block < l->grid.x && !l->has_failed; block++) {
         struct part p = part_of(l, m, block);
         uint64_t tensor = p.tensor + (uint32_t)value_param_i32(l, 0, m->first);
-        uint64_t at = value_param_u64(l, 3, 0) + tensor * 8;
         double sum = 0;
 
         for (uint64_t i = p.from; i < p.to && !l->has_failed; i++)
-            sum = norm_term(l->name, sum,
+            sum = with_term(&sums, sum,
                     value_load(l, address(l, m, 0, p.tensor) + i * value_size(m->type), m->type).f);
         value_store(l,
                 value_param_u64(l, 2, 0)
-                        + ((uint64_t)value_load(l, at, VALUE_I64).i + p.chunk) * value_size(to),
+                        + (sums_begin(l, &sums, tensor) + p.chunk) * value_size(to),
                 to, value_of_float(sum));
     }
     return true;
 }
 
-/* <T, type, result, root, sums>(sums, addresses of results, where each tensor's begin, the first tensor) */
+/* <T, type, result, root, sums>(sums, addresses of results, .., the first tensor): one for each block. */
 bool value_body_norm_cleanup(struct value_launch *l)
 {
-    struct text list;
     enum value_type from, to;
+    struct sums sums;
+    struct text list;
 
-    if (!template_list(l->name, "lpnorm_cleanup", &list)
-            || !is_text(value_param_type(l, 2), "long const*"))
+    if (!template_list(l->name, "lpnorm_cleanup", &list) || !read_sums(l, 2, &sums))
         return false;
     to = value_type_named(nth_item(list, 2));
     from = value_math_type(to);
     for (uint32_t block = 0; block < l->grid.x && to != VALUE_NONE && !l->has_failed; block++) {
-        uint64_t at = value_param_u64(l, 2, 0) + (block + (uint64_t)value_param_i64(l, 3)) * 8;
-        int64_t begin = value_load(l, at, VALUE_I64).i, end = value_load(l, at + 8, VALUE_I64).i;
+        uint64_t tensor = block + (sums.begins ? (uint64_t)value_param_i64(l, 3) : 0);
+        uint64_t end = sums_begin(l, &sums, tensor + 1);
         double sum = 0;
 
-        for (int64_t i = begin; i < end && !l->has_failed; i++) {
-            double x =
-                    value_load(l, value_param_u64(l, 0, 0) + (uint64_t)i * value_size(from), from)
-                            .f;
+        for (uint64_t i = sums_begin(l, &sums, tensor); i < end && !l->has_failed; i++) {
+            double x = value_load(l, value_param_u64(l, 0, 0) + i * value_size(from), from).f;
 
-            sum = find(l->name, "NormType)2") ? sum + x : norm_term(l->name, sum, x);
+            sum = sums.order == 3 ? with_term(&sums, sum, x) : sum + x;
         }
-        if (find(l->name, "NormType)2") && !is_text(nth_item(list, 3), "false"))
+        if (sums.order == 2 && !is_text(nth_item(list, 3), "false"))
             sum = sqrt(sum);
         value_store(l, value_param_u64(l, 1, block * 8), to, value_of_float(sum));
     }

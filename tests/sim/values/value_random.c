@@ -165,7 +165,7 @@ bool value_body_distribution(struct value_launch *l)
 {
     struct source s = {0};
     struct value_strides strides = {.tensors = 1};
-    uint64_t count = value_param_u64(l, 0, 0), wide = (uint64_t)l->grid.x * THREADS;
+    uint64_t count = (uint64_t)value_param_i64(l, 0), wide = (uint64_t)l->grid.x * THREADS;
     bool has_strides = value_param_size(l, 3) > VALUE_CALCULATOR_SIZE(1);
     uint32_t at = has_strides ? 408 : 0;
 
