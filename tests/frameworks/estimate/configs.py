@@ -5,7 +5,7 @@
     configs.py NAME...         trains, each in a process of its own; a line of JSON for each: max_memory_allocated, max_memory_reserved, and the bytes that
                                are requested (before PyTorch's allocator rounds them) at the end of the last forward pass
 
-expect.py counts the same on the CPU.
+counted.py counts the same on the CPU.
 """
 import dataclasses
 import json
@@ -107,9 +107,10 @@ def inputs(config, device):
 
 
 def loss_of(config, given, target):
-    """Forward pass: the model's output is not held by the caller, as in most programs."""
+    """In 32 bits, as autocast does it on a device."""
     if config.loss == "sum":
         return given.sum()
+    given = given.float()
     if config.kind == TOKENS:
         return F.cross_entropy(given.flatten(0, 1), target.flatten())
     return getattr(F, config.loss)(given, target)

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-HELD_BY_CHECKPOINTS = []  # what expect.py counts beside the tensors that autograd saves
+HELD_BY_CHECKPOINTS = []  # what counted.py counts beside the tensors that autograd saves
 COUNTS_CHECKPOINTS = False
 
 

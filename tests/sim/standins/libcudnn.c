@@ -15,8 +15,8 @@
 REFUSED_IS(3000) /* CUDNN_STATUS_NOT_SUPPORTED */
 
 enum {
-    VERSION =
-            STANDIN_MAJOR >= 9 ? 92600 : 8900, /* XLA wants 9.8 or later, PyTorch 2.15 wants 9.26 */
+    /* XLA wants 9.8 or later, PyTorch 2.15 wants 9.26 */
+    VERSION = STANDIN_MAJOR >= 9 ? 92600 : 8900,
     MAJOR_UNIT = STANDIN_MAJOR >= 9 ? 10000 : 1000
 };
 

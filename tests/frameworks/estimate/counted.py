@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Counts on the CPU what a configuration of configs.py must hold, without a device: bytes, one line of JSON for each.
 
-    expect.py NAME...
+    counted.py NAME...
 
 `after_forward`: parameters, buffers, optimizer state, an average of the parameters, the batch, the loss, and each storage that autograd saves (once, however
 many tensors are views of it), at the end of a forward pass; with several micro-batches also the gradients. `peak`: at least that, and at least what is held
@@ -11,11 +11,22 @@ import json
 import sys
 
 import torch
+from torch.nn import functional as F
 
 import configs
 import models
 
 STATES = {"Adam": 2, "AdamW": 2, "SGD": 1}  # copies of the parameters; SGD's momentum
+
+
+def dropout(x, p=.5, training=True, inplace=False):
+    """A device keeps a mask of a byte; the CPU's own dropout keeps two tensors of floats."""
+    return torch.native_dropout(x, p, training)[0] if p and training else x
+
+
+def attention(*given, attend=F.scaled_dot_product_attention, dropout_p=0., **more):
+    """With dropout the CPU writes all scores out; a device keeps the seed of its random numbers."""
+    return attend(*given, **more)
 
 
 def bytes_of(tensors):
@@ -52,5 +63,6 @@ def count(config):
 
 
 if __name__ == "__main__":
+    F.dropout, F.scaled_dot_product_attention = dropout, attention
     for name in sys.argv[1:]:
         print(json.dumps({"config": name, **count(configs.CONFIGS[name])}), flush=True)
