@@ -7,6 +7,7 @@
  * NHWC and the persistent mode. There the workspace holds two sums a channel in float. The reserve
  * carries what an activation that is fused needs backwards, a bit for each element (the ReLU bitmask of
  * NVIDIA's cudnn-frontend); batch norm alone has its mean and deviation in tensors of the program.
+ * PyTorch's decomposition of cudnn_batch_norm has a reserve of no bytes, too.
  */
 #include "libcudnn.h"
 
