@@ -9,17 +9,16 @@ if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
 else:
     from lightning.pytorch import Callback
 
-PARTS = {"train_epoch": "epoch", "train_batch": "train", "validation": "validation", "validation_batch": "validate",
-         "test": "test", "predict": "predict", "sanity_check": "sanity check"}
+PARTS = {"train_epoch": "epoch", "validation": "validation", "test": "test", "predict": "predict", "sanity_check": "sanity check"}
 
 
 class Anchors(Callback):
-    """Parts of the run become anchors of the capture: epoch, train, validation, validate ... log: each epoch's memory is logged as
-    device_memory/peak, the most bytes inside of it above those at its begin, and device_memory/growth, in bytes."""
+    """Parts of the run become anchors of the capture: epoch, validation ... Steps are there without this. In bytes, the trainer's
+    loggers get each epoch's device_memory/peak, the most inside of it above what was live at its begin, and device_memory/growth."""
 
     def __init__(self, log=True):
         super().__init__()
-        self.log_memory, self.open, self.epoch = log, [], None
+        self.log, self.open, self.epoch = log, [], None
 
     def enter(self, part):
         self.open.append((part, kedge.anchor(PARTS[part]).__enter__()))
@@ -40,9 +39,9 @@ class Anchors(Callback):
         if self.epoch is None:
             return
         self.epoch.__exit__()
-        if self.log_memory and self.epoch.peak is not None:
-            self.log("device_memory/peak", float(self.epoch.peak))
-            self.log("device_memory/growth", float(self.epoch.growth))
+        if self.log and self.epoch.peak is not None:
+            for logger in trainer.loggers:
+                logger.log_metrics({"device_memory/peak": self.epoch.peak, "device_memory/growth": self.epoch.growth}, trainer.global_step)
         self.epoch = None
 
     def teardown(self, trainer, module, stage):

@@ -6,8 +6,9 @@ import kedge
 
 
 class Anchors(TrainerCallback):
-    """Parts of the run become anchors of the capture: epoch, train, evaluation. log: what the trainer logs gets
-    device_memory_peak, the most bytes since it has logged before, above those that were live then, and device_memory_growth, in bytes."""
+    """Parts of the run become anchors of the capture: epoch, evaluation. Steps are there without this. log: what the
+    trainer logs gets device_memory_peak, the most bytes since it has logged before, above those that were live then, and
+    device_memory_growth."""
 
     def __init__(self, log=True):
         self.log_memory, self.open, self.since = log, [], None
@@ -44,12 +45,6 @@ class Anchors(TrainerCallback):
 
     def on_epoch_end(self, args, state, control, **more):
         self.leave("epoch")
-
-    def on_step_begin(self, args, state, control, **more):
-        self.enter("train")
-
-    def on_step_end(self, args, state, control, **more):
-        self.leave("train")
 
     def on_prediction_step(self, args, state, control, **more):
         if not any(part == "evaluation" for part, _ in self.open):  # nothing is called at its begin
