@@ -11,8 +11,8 @@ make() { # folder
     [ "$got" = 0 ] || { tail -30 err >&2; fail "exit $got"; }
 }
 wheel() { echo "$TEST_WHEEL"/kedge_memory-*.whl; }
-# All files of a folder, with what is in them.
-listed() { (cd "$1" && find . -type f ! -path '*/__pycache__/*' -exec sha256sum {} + | sort; find . ! -type f ! -name __pycache__ | sort); }
+# All files and links of a folder, with what is in them. pip leaves empty folders: share, share/man.
+listed() { (cd "$1" && find . -type f ! -path '*/__pycache__/*' -exec sha256sum {} + | sort; find . -type l | sort; find . -path '*kedge*' | sort); }
 
 case "${1:-}" in
 made)
@@ -56,8 +56,8 @@ installed)
     expect 0 kedge report r.kcap --json
     json "j['max_bytes'] == 4194304 and j['complete']"
     # Names of frames and of files are read by what is linked statically.
-    expect 0 kedge report r.kcap --view top
-    has out "replay"
+    expect 0 kedge report r.kcap
+    has out ".c:"
     expect 0 kedge bundle r.kcap -o r.tar.zst
     expect 0 kedge report r.tar.zst --json
     json "j['max_bytes'] == 4194304"
@@ -68,6 +68,23 @@ installed)
 import ctypes
 one, two = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcuda.so")
 assert two.cuInit(0) == 0 and sum("libcuda.so.1" in line and "r-xp" in line for line in open("/proc/self/maps")) == 1'
+    # The module, in the process and outside of one; nothing of Python's own is left by it.
+    expect 0 kedge run --sim --capture m.kcap -- python3 -c '
+import ctypes, kedge
+driver, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+with kedge.anchor("part"), kedge.measure() as used:
+    assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(3 << 20)) == 0
+print(kedge.active(), kedge.live(), used.growth, "<iframe" in kedge.snapshot("s.kcap")._repr_html_())'
+    has out "True 3145728 3145728 True"
+    expect 0 kedge report m.kcap --json
+    json "j['max_bytes'] == 3 << 20 and [a['name'] for a in j['anchors']] == ['part']"
+    expect 0 python3 -c 'import kedge; print(kedge.active(), kedge.live())'
+    has out "False None"
+    expect 0 python3 -c 'import importlib.metadata as m; print([e.value for e in m.entry_points(group="pytest11")])'
+    has out "kedge.pytest_plugin"
+    [ -f env/share/man/man1/kedge-run.1 ] || fail "no manuals"
     expect 0 env/bin/pip uninstall -y --disable-pip-version-check kedge-memory
     listed env >after
     diff before after >&2 || fail "uninstalled, and traces are left"
