@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/answer/answer.h"
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
+#include "tools/estimate/holding.h"
 #include "tools/estimate/optionword.h"
 #include "tools/estimate/search.h"
 #include "tools/estimate/verdict.h"
-#include "tools/load/load.h"
-#include "tools/report/report.h"
 #include "tools/run/spawn.h"
 
 #define WHO "kedge estimate"
@@ -129,69 +127,6 @@ static void print_needs(const struct device *device, const struct verdict *verdi
     printf("%s   context, kernels and libraries of %u process%s: published figures, not "
            "simulated\n",
             render_bytes(contexts * device->most).text, contexts, contexts == 1 ? "" : "es");
-}
-
-/* ---- the process that held most --------------------------------------------------------------- */
-
-/* Its capture; NULL: there is none. */
-static const char *fullest_capture(const struct verdict *verdict)
-{
-    const struct trial *trial = &verdict->trial;
-    const struct trial_process *fullest = NULL;
-
-    for (size_t i = 0; i < trial->count; i++)
-        if (!fullest
-                || trial->processes[i].peak[verdict->use.device]
-                        > fullest->peak[verdict->use.device])
-            fullest = &trial->processes[i];
-    for (size_t i = 0; fullest && i < trial->captures.count; i++)
-        if (trial->captures.file[i].pid == fullest->pid)
-            return trial->captures.file[i].path;
-    return NULL;
-}
-
-/* What it held by line of the program, and of what kind that was. */
-struct holding {
-    struct report report;       /* of its blocks */
-    const struct report *inner; /* of its tensors, if there is a record of them, else the same */
-    struct answer answer;
-    bool is_open;
-};
-
-static void open_holding(const struct verdict *verdict, uint64_t top, struct holding *holding)
-{
-    const char *path = fullest_capture(verdict);
-    struct report *report = &holding->report;
-    bool is_partial;
-
-    *holding = (struct holding){0};
-    if (!path || load_open(path, &report->load) != 0)
-        return;
-    report->path = path;
-    report->rows = top ? top : 10;
-    report->ink = render_ink(stdout);
-    report->window = model_whole(report->load.trace);
-    report->symbols = symbols_new(report->load.trace);
-    figures_of(&report->load, report->window, &report->figures, &is_partial);
-    report->kinds = datakind_find(&report->load);
-    report_tensors_find(report);
-    holding->inner = report->tensors ? report->tensors : report;
-    holding->answer = answer_find(&holding->inner->load, holding->inner->symbols,
-            holding->inner->window, &holding->inner->figures, NULL);
-    holding->is_open = true;
-}
-
-static void close_holding(struct holding *holding)
-{
-    struct report *report = &holding->report;
-
-    if (!holding->is_open)
-        return;
-    answer_done(&holding->answer);
-    report_tensors_done(report);
-    datakind_done(&report->kinds);
-    symbols_free(report->symbols);
-    load_close(&report->load);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------- */
@@ -332,12 +267,12 @@ static int estimate_once(const struct fields *fields, const struct trial_request
     if (r == CMD_DONE) {
         struct holding holding;
 
-        open_holding(&verdict, fields->top, &holding);
+        holding_open(&verdict, fields->top, &holding);
         if (fields->json)
             print_json(fields, request->device, &verdict, &holding);
         else
             estimate_print_text(fields, request->device, &verdict, &holding);
-        close_holding(&holding);
+        holding_close(&holding);
         r = exit_code(verdict.answer);
     }
     verdict_done(&verdict);

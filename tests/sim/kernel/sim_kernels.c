@@ -6,6 +6,7 @@
 #include "tests/sim/memory/sim_va.h"
 #include "tests/sim/values/sim_values.h"
 #include "tests/sim/values/value_product.h"
+#include "tests/sim/values/value_type.h"
 
 #include <string.h>
 
@@ -174,52 +175,55 @@ static void body_kedge_unpack(const uint64_t *p)
         memcpy((void *)(uintptr_t)(p[0] + s.begin), (const void *)(uintptr_t)from, s.end - s.begin);
 }
 
-/* op(a, b) of one element, and the mean of `ranks` where that is not 0. Numbers are nccl.h's. */
-#define FOLD(name_, type_)                                                            \
-    static void fold_##name_(void *to, const void *from, unsigned op, uint64_t ranks) \
-    {                                                                                 \
-        type_ a, b;                                                                   \
-                                                                                      \
-        memcpy(&a, to, sizeof(a));                                                    \
-        memcpy(&b, from, sizeof(b));                                                  \
-        if (op == 1)                                                                  \
-            a *= b;                                                                   \
-        else if (op == 2)                                                             \
-            a = a > b ? a : b;                                                        \
-        else if (op == 3)                                                             \
-            a = a < b ? a : b;                                                        \
-        else                                                                          \
-            a += b;                                                                   \
-        if (ranks)                                                                    \
-            a /= (type_)ranks;                                                        \
-        memcpy(to, &a, sizeof(a));                                                    \
-    }
+/* nccl.h's number of a type; VALUE_NONE: no sums of it. */
+static enum value_type fold_type(uint64_t number)
+{
+    static const enum value_type types[] = {VALUE_I8, VALUE_U8, VALUE_I32, VALUE_U32, VALUE_I64,
+            VALUE_U64, VALUE_F16, VALUE_F32, VALUE_F64, VALUE_BF16};
 
-FOLD(u8, uint8_t)
-FOLD(i32, int32_t)
-FOLD(i64, int64_t)
-FOLD(f32, float)
-FOLD(f64, double)
+    return number < sizeof(types) / sizeof(types[0]) ? types[number] : VALUE_NONE;
+}
+
+static double fold_floats(double a, double b, uint64_t op, uint64_t ranks)
+{
+    double folded = op == 1 ? a * b : op == 2 ? (a > b ? a : b) : op == 3 ? (a < b ? a : b) : a + b;
+
+    return ranks ? folded / (double)ranks : folded;
+}
+
+/* Of numbers without a sign, too, as far as they are below 2^63. */
+static int64_t fold_integers(int64_t a, int64_t b, uint64_t op, uint64_t ranks)
+{
+    int64_t folded = op == 2 ? (a > b ? a : b)
+            : op == 3        ? (a < b ? a : b)
+            : op == 1        ? (int64_t)((uint64_t)a * (uint64_t)b)
+                             : (int64_t)((uint64_t)a + (uint64_t)b);
+
+    return ranks ? folded / (int64_t)ranks : folded;
+}
+
+/* op(to, from) of one element, and the mean of `ranks` where that is not 0. Numbers are nccl.h's. */
+static void fold_one(enum value_type type, uint64_t to, uint64_t from, uint64_t op, uint64_t ranks)
+{
+    struct value a = value_read(type, (const void *)(uintptr_t)to);
+    struct value b = value_read(type, (const void *)(uintptr_t)from);
+
+    value_write(type,
+            value_is_float(type) ? value_of_float(fold_floats(a.f, b.f, op, ranks))
+                                 : value_of_integer(fold_integers(a.i, b.i, op, ranks)),
+            (void *)(uintptr_t)to);
+}
 
 static void body_kedge_fold(const uint64_t *p)
 {
-    static const struct {
-        void (*fold)(void *, const void *, unsigned, uint64_t);
-        unsigned size;
-    } types[10] = {[1] = {fold_u8, 1},
-            [2] = {fold_i32, 4},
-            [4] = {fold_i64, 8},
-            [7] = {fold_f32, 4},
-            [8] = {fold_f64, 8}};
-    unsigned type = (unsigned)p[3] % 10;
+    enum value_type type = fold_type(p[3]);
     uint64_t from = p[1];
 
-    if (!types[type].fold)
+    if (type == VALUE_NONE)
         return;
     for (struct sample s = {.bytes = p[2]}; next_sample(&s); from += s.end - s.begin)
-        for (uint64_t at = 0; at < s.end - s.begin; at += types[type].size)
-            types[type].fold((void *)(uintptr_t)(p[0] + s.begin + at),
-                    (const void *)(uintptr_t)(from + at), (unsigned)p[4], p[5]);
+        for (uint64_t at = 0; at < s.end - s.begin; at += value_size(type))
+            fold_one(type, p[0] + s.begin + at, from + at, p[4], p[5]);
 }
 
 static void body_kedge_digest(const uint64_t *p)

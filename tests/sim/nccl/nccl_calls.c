@@ -295,8 +295,7 @@ static ncclResult_t collect(const struct collective *c)
 
     if (!c->comm || !c->send || !c->receive)
         return ncclInvalidArgument;
-    if (c->folds && c->type != ncclUint8 && c->type != ncclInt32 && c->type != ncclInt64
-            && c->type != ncclFloat32 && c->type != ncclFloat64) {
+    if (c->folds && (c->type < ncclInt8 || c->type > ncclBfloat16)) {
         (void)fprintf(stderr, "simulated NCCL: no sums of type %d\n", (int)c->type);
         return ncclInvalidUsage;
     }

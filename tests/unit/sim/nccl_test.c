@@ -340,6 +340,24 @@ static void check_floats(const void *buffer, size_t count, float first, float fa
     free(values);
 }
 
+/* All elements of 16 bits are `mine`, and `sum` afterwards. */
+static void check_short_sum(struct rank *r, ncclDataType_t type, uint16_t mine, uint16_t sum)
+{
+    uint16_t values[64];
+    void *buffer;
+
+    for (size_t i = 0; i < 64; i++)
+        values[i] = mine;
+    OK(cudaMalloc(&buffer, sizeof(values)));
+    OK(cudaMemcpy(buffer, values, sizeof(values), cudaMemcpyHostToDevice));
+    OK(ncclAllReduce(buffer, buffer, 64, type, ncclSum, r->comm, r->one));
+    OK(cudaStreamSynchronize(r->one));
+    OK(cudaMemcpy(values, buffer, sizeof(values), cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < 64; i++)
+        OK(values[i] != sum);
+    OK(cudaFree(buffer));
+}
+
 static void sum_over_ranks(struct rank *r)
 {
     float mine = r->number ? 100 : 7;
@@ -361,7 +379,11 @@ static void sum_over_ranks(struct rank *r)
     OK(ncclAllReduce(send, send, FEW, ncclFloat32, ncclAvg, r->comm, r->one)); /* in place */
     OK(cudaStreamSynchronize(r->one));
     check_floats(send, FEW, 53.5F, 1);
-    OK(ncclAllReduce(send, send, FEW, ncclFloat16, ncclSum, r->comm, r->one) != ncclInvalidUsage);
+    /* 1.5 + 2.25 in halves and in bfloat16 */
+    check_short_sum(r, ncclFloat16, r->number ? 0x3e00 : 0x4080, 0x4380);
+    check_short_sum(r, ncclBfloat16, r->number ? 0x3fc0 : 0x4010, 0x4070);
+    OK(ncclAllReduce(send, send, FEW, (ncclDataType_t)10, ncclSum, r->comm, r->one)
+            != ncclInvalidUsage);
 }
 
 TEST(sums_over_ranks)
