@@ -50,7 +50,7 @@ LOCAL = {
     "kedge-whatif.1": "access accessed create granules map release storage unmap unmapped wasted",
     "kedge-hints.1": "valid warnings",
     "kedge-check.1": "figure",
-    "kedge-estimate.1": "capability context effect fullest least multiprocessors need option stopped tries",
+    "kedge-estimate.1": "capability computed context effect fullest least multiprocessors need option stopped tries",
 }
 
 

@@ -349,7 +349,7 @@ static void check_short_sum(struct rank *r, ncclDataType_t type, uint16_t mine, 
     for (size_t i = 0; i < 64; i++)
         values[i] = mine;
     OK(cudaMalloc(&buffer, sizeof(values)));
-    OK(cudaMemcpy(buffer, values, sizeof(values), cudaMemcpyHostToDevice));
+    OK(cudaMemcpyAsync(buffer, values, sizeof(values), cudaMemcpyHostToDevice, r->one));
     OK(ncclAllReduce(buffer, buffer, 64, type, ncclSum, r->comm, r->one));
     OK(cudaStreamSynchronize(r->one));
     OK(cudaMemcpy(values, buffer, sizeof(values), cudaMemcpyDeviceToHost));

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """`kedge estimate`: whether a program fits on a device, from runs on the simulated one.
 
-covers: cmd_estimate.c devices.c optionword.c search.c trial.c verdict.c
+covers: cmd_estimate.c devices.c holding.c optionword.c search.c trial.c verdict.c
 """
 import json
 import pathlib
