@@ -12,7 +12,7 @@ typedef struct pyhost_object object;
 enum {
     WAITING_SIZE = 20,   /* items of the longest tuple that waits */
     FREED_SIZE = 32,     /* items of one that does not */
-    WAITING_MAX = 2000,  /* tuples of a size that wait */
+    WAITING = 2000,      /* tuples of a size that wait */
     TUPLES_AT_ONCE = 50, /* between two questions for the count */
 };
 
@@ -62,7 +62,7 @@ void young_restore(long was)
     long count = was < 0 ? was : young_count();
 
     for (intptr_t size = 1; size <= WAITING_SIZE; size++)
-        for (long freed = 0; count > was && freed < WAITING_MAX; freed += TUPLES_AT_ONCE) {
+        for (long freed = 0; count > was && freed < WAITING; freed += TUPLES_AT_ONCE) {
             long left = count - was;
 
             young_free(size, left < TUPLES_AT_ONCE ? left : TUPLES_AT_ONCE);
