@@ -11,6 +11,7 @@
 #include "preload/anchors/output.h"
 #include "preload/anchors/pyhost.h"
 #include "preload/anchors/pyloop.h"
+#include "preload/anchors/pynames.h"
 #include "preload/anchors/pyparts.h"
 #include "preload/anchors/pytoken.h"
 #include "preload/anchors/source.h"
@@ -218,6 +219,7 @@ static void forget_python(void)
     held_forget();
     kinds_forget();
     titles_forget();
+    pynames_forget();
     pytoken_forget();
     history_forget();
 }
@@ -253,7 +255,7 @@ __attribute__((constructor)) static void loaded(void)
     if (source_python_level(&early) > 0)
         pyhost_start(source_python_level(&early) == 2,
                 &(struct pyhost_parts){look_at_python, pyparts_look_for_classes, forget_python,
-                        asks_moments ? look_at_moment : NULL, titles_name});
+                        asks_moments ? look_at_moment : NULL, titles_name, pynames_below});
     output_start(&early, dl_iterate_phdr(is_cuda_object, NULL) != 0);
     thread_prepare();
     threadmem_prepare();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "preload/anchors/pyhost.h"
 
-#include "preload/anchors/pynames.h"
 #include "preload/anchors/source.h"
 #include "preload/driver/resolve.h"
 #include "tracker/where/anchor.h"
@@ -410,12 +409,12 @@ static bool pyhost_trains(
 static bool names_wanted;
 
 /* What is below no module that is called has the name of one that is called outermost, or its class. */
-static void pyhost_name(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1])
+static void pyhost_name(const struct pyhost_inner *call, char name[static ANCHOR_NAME_MAX + 1])
 {
     const char *title;
     object *type;
 
-    if (pynames_below(call, name))
+    if (parts.inner && parts.inner(call, name))
         return;
     title = parts.name ? parts.name(call->module) : NULL;
     type = py.PyObject_Type(call->module);
@@ -427,7 +426,7 @@ static void pyhost_name(const struct pynames_call *call, char name[static ANCHOR
 __attribute__((noinline)) static object *pyhost_call_inner(
         object *callable, object *const *args, size_t count, object *names)
 {
-    struct pynames_call here = {args[0], pyloop_inner()};
+    struct pyhost_inner here = {args[0], pyloop_inner()};
     char name[ANCHOR_NAME_MAX + 1];
     object *result;
 
@@ -483,7 +482,7 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
         object *const *args, size_t count, object *names)
 {
     object *self = pyhost_count(count) > 0 ? args[0] : NULL;
-    struct pynames_call here = {self, NULL}, *before = pyloop_inner();
+    struct pyhost_inner here = {self, NULL}, *before = pyloop_inner();
     bool is_told = parts.at && framework == PYHOST_TORCH
             && (kind == PYLOOP_FORWARD || kind == PYLOOP_OPTIMIZER);
     struct pyloop_call call;
@@ -717,7 +716,6 @@ static atomic_int state;
 static void pyhost_end(void)
 {
     parts.forget();
-    pynames_forget();
     grad_function = NULL;
     tracer_state = NULL;
     passes = 0;

@@ -44,6 +44,12 @@ struct pyhost_moment {
     struct pyhost_object *names; /* of keyword arguments, a tuple; NULL: none */
 };
 
+/* A module that this thread is calling, on the stack of its call. */
+struct pyhost_inner {
+    struct pyhost_object *module;
+    struct pyhost_inner *outer; /* NULL: it is the outermost */
+};
+
 /* The modules that choose the functions to watch (pyparts.h). */
 struct pyhost_parts {
     void (*look)(void);             /* called at each audit event of the interpreter */
@@ -55,6 +61,8 @@ struct pyhost_parts {
      * module has. NULL: there is none. Valid until the next call.
      */
     const char *(*name)(struct pyhost_object *module);
+    /* Writes the name of one inside of others, of ANCHOR_NAME_MAX bytes. False: it has none there. */
+    bool (*inner)(const struct pyhost_inner *call, char *name);
 };
 
 /*

@@ -3,7 +3,6 @@
 
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
-#include "preload/anchors/pyhost.h"
 #include "preload/anchors/pytoken.h"
 
 #include <stdio.h>
@@ -124,11 +123,11 @@ static void pynames_keep(const object *outer, const object *module, object *cons
         way->keys[i] = pyhost_keep(keys[i]);
 }
 
-static bool pynames_search(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1])
+static bool pynames_search(const struct pyhost_inner *call, char name[static ANCHOR_NAME_MAX + 1])
 {
     object *keys[DEEP];
 
-    for (const struct pynames_call *outer = call->outer; outer; outer = outer->outer)
+    for (const struct pyhost_inner *outer = call->outer; outer; outer = outer->outer)
         for (unsigned depth = 1; depth <= DEEP; depth++) {
             if (!pynames_find(outer->module, call->module, depth, keys))
                 continue;
@@ -140,9 +139,9 @@ static bool pynames_search(const struct pynames_call *call, char name[static ANC
     return false;
 }
 
-static bool pynames_known(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1])
+static bool pynames_known(const struct pyhost_inner *call, char name[static ANCHOR_NAME_MAX + 1])
 {
-    for (const struct pynames_call *outer = call->outer; outer; outer = outer->outer) {
+    for (const struct pyhost_inner *outer = call->outer; outer; outer = outer->outer) {
         const struct way *way = table_find(&ways, pynames_key(outer->module, call->module));
 
         if (!way || !pynames_leads(way, outer->module, call->module))
@@ -154,7 +153,7 @@ static bool pynames_known(const struct pynames_call *call, char name[static ANCH
 }
 
 /* Keeps that a module is below none of those around it. */
-static void pynames_note_failure(const struct pynames_call *call)
+static void pynames_note_failure(const struct pyhost_inner *call)
 {
     struct way *way = pynames_new_way(call->outer->module, call->module);
 
@@ -163,7 +162,7 @@ static void pynames_note_failure(const struct pynames_call *call)
         way->token = pytoken_keep(call->module);
 }
 
-bool pynames_below(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1])
+bool pynames_below(const struct pyhost_inner *call, char name[static ANCHOR_NAME_MAX + 1])
 {
     const struct way *way;
 

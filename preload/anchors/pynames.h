@@ -15,20 +15,16 @@
 #ifndef KEDGE_PRELOAD_PYNAMES_H
 #define KEDGE_PRELOAD_PYNAMES_H
 
+#include "preload/anchors/pyhost.h"
 #include "tracker/where/anchor.h"
 
 #include <stdbool.h>
 
-struct pyhost_object;
-
-/* A module that this thread is calling, on the stack of its call. */
-struct pynames_call {
-    struct pyhost_object *module;
-    struct pynames_call *outer; /* NULL: it is the outermost */
-};
-
-/* The name of the module that is called, below one of those around it. False: it is below none. */
-bool pynames_below(const struct pynames_call *call, char name[static ANCHOR_NAME_MAX + 1]);
+/*
+ * The name of the module that is called, below one of those around it. False: it is below none. For
+ * pyhost_parts.inner.
+ */
+bool pynames_below(const struct pyhost_inner *call, char name[static ANCHOR_NAME_MAX + 1]);
 
 /* The interpreter has ended. */
 void pynames_forget(void);
