@@ -68,6 +68,32 @@ TEST(what_is_on_record_is_not_written_again_until_its_block_is_another_one)
     read_close(capture);
 }
 
+/* Other tensors come to its address, and no allocation tells. */
+TEST(what_lies_inside_of_a_block_is_written_at_each_look)
+{
+    struct read_capture *capture;
+
+    start();
+    CHECK_EQ(track_alloc(0x1000, 10 + FORMAT_DATA_SLACK + 1, 1), 0);
+    CHECK_EQ(track_alloc(0x9000, 10 + FORMAT_DATA_SLACK, 2), 0);
+    for (unsigned look = 0; look < 2; look++) {
+        CHECK_EQ(put(FORMAT_DATA_ROOT, 0, "GPT"), 0);
+        CHECK_EQ(put(FORMAT_DATA_GRADIENT, 0x1000, "first of a segment"), 0);
+        CHECK_EQ(put(FORMAT_DATA_GRADIENT, 0x1100, "w"), 0);
+        CHECK_EQ(put(FORMAT_DATA_GRADIENT, 0x1100, "w"), 0);
+        CHECK_EQ(put(FORMAT_DATA_GRADIENT, 0x9000, "a block"), 0);
+        CHECK_EQ(capture_data_end(3, 0), 0);
+    }
+    capture = track_read(file);
+    REQUIRE_EQ(capture->data_count, 5 + 3);
+    CHECK_EQ(capture->data[1].seq, 0);
+    CHECK_EQ(capture->data[3].seq, 2);
+    CHECK_STR_EQ(capture->data[5].text, "first of a segment");
+    CHECK_STR_EQ(capture->data[6].text, "w");
+    CHECK_EQ(capture->data[7].kind, FORMAT_DATA_LOOK);
+    read_close(capture);
+}
+
 TEST(records_are_bounded_and_the_caller_is_told)
 {
     struct read_capture *capture;

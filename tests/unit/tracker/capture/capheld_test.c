@@ -83,6 +83,33 @@ TEST(a_walk_is_read_with_its_records)
     read_close(capture);
 }
 
+TEST(tensors_inside_of_blocks_are_read_with_their_row)
+{
+    uint64_t addresses[FORMAT_HELD_AT_MAX + 2];
+    struct read_capture *capture;
+    uint32_t walk;
+
+    for (uint64_t i = 0; i < FORMAT_HELD_AT_MAX + 2; i++)
+        addresses[i] = 0x100000 + i * 512;
+    start();
+    CHECK_EQ(track_alloc(0x100000, 1 << 22, 1), 0);
+    walk = capture_walk_begin();
+    CHECK_EQ(put(walk, 10, 1, "tensor\ncache[3]"), 0);
+    CHECK_EQ(put(walk, 20, 2, "tensor\nkept"), 0);
+    CHECK_EQ(capture_held_at(walk, addresses, FORMAT_HELD_AT_MAX + 2), 0);
+    capture = track_read(file);
+    REQUIRE_EQ(capture->held_at_count, 2);
+    CHECK_EQ(capture->bad_records, 0);
+    CHECK_EQ(capture->held_at[0].walk, walk);
+    CHECK_EQ(capture->held_at[0].row, 1);
+    CHECK_EQ(capture->held_at[0].count, FORMAT_HELD_AT_MAX);
+    CHECK_EQ(capture->held_at[0].address[1], addresses[1]);
+    CHECK_EQ(capture->held_at[1].row, 1);
+    CHECK_EQ(capture->held_at[1].count, 2);
+    CHECK_EQ(capture->held_at[1].address[1], addresses[FORMAT_HELD_AT_MAX + 1]);
+    read_close(capture);
+}
+
 TEST(walks_and_records_are_bounded)
 {
     struct format_def_walk what = {.why = FORMAT_WALK_END};
