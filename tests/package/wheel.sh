@@ -63,11 +63,13 @@ installed)
     json "j['max_bytes'] == 4194304"
     expect 0 kedge export r.kcap --to sqlite -o r.sqlite
     expect 0 python3 -c "import sqlite3; print(sqlite3.connect('r.sqlite').execute('select count(*) from sqlite_master').fetchone())"
-    # The driver's second name leads to the one driver.
-    expect 0 kedge run --sim --capture d.kcap -- python3 -c '
+    # The driver's second name leads to the one driver, by the auditor.
+    LD_AUDIT=$PWD/env/lib/kedge/sim/libsimaudit.so expect 0 kedge run --sim --capture d.kcap -- python3 -c '
 import ctypes
-one, two = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcuda.so")
-assert two.cuInit(0) == 0 and sum("libcuda.so.1" in line and "r-xp" in line for line in open("/proc/self/maps")) == 1'
+one, two = ctypes.CDLL("libcuda.so"), ctypes.CDLL("libcuda.so.1")
+assert one.cuInit(0) == 0 and sum("libcuda.so" in line and "r-xp" in line for line in open("/proc/self/maps")) == 1'
+    hasnt err "a second driver"
+    [ -z "$(find env/lib/kedge -type l)" ] && [ ! -e env/lib/kedge/sim/libcuda.so ] || fail "second names of libraries are files"
     # The module, in the process and outside of one; nothing of Python's own is left by it.
     expect 0 kedge run --sim --capture m.kcap -- python3 -c '
 import ctypes, kedge

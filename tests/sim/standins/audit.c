@@ -15,7 +15,6 @@
  * The loader holds its lock around each call, and copies the answer: one buffer is enough, and no
  * thread-local memory is used, of which all libraries of a process under LD_AUDIT share little.
  */
-#include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,18 +29,31 @@
 
 static char folder[4096]; /* of this file, with the slash */
 
+/* Keeps the folder of the object that has the address; 1: this was it. */
+static int audit_keep_folder(struct dl_phdr_info *object, size_t size, void *address)
+{
+    const char *slash = strrchr(object->dlpi_name, '/');
+
+    (void)size;
+    for (size_t i = 0; slash && i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        size_t length = (size_t)(slash - object->dlpi_name) + 1;
+
+        if (part->p_type == PT_LOAD && length < sizeof folder
+                && (uintptr_t)address - object->dlpi_addr - part->p_vaddr < part->p_memsz) {
+            memcpy(folder, object->dlpi_name, length);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 EXPORT unsigned la_version(unsigned version);
+/* Not by dladdr: that of glibc 2.31 crashes in an auditor. */
 EXPORT unsigned la_version(unsigned version)
 {
-    const char *slash;
-    Dl_info own;
-
-    if (dladdr((void *)&la_version, &own) == 0 || !own.dli_fname)
+    if (dl_iterate_phdr(audit_keep_folder, (void *)&la_version) == 0)
         return 0; /* not wanted */
-    slash = strrchr(own.dli_fname, '/');
-    if (!slash || (size_t)(slash - own.dli_fname) + 2 > sizeof folder)
-        return 0;
-    memcpy(folder, own.dli_fname, (size_t)(slash - own.dli_fname) + 1);
     return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
@@ -69,25 +81,53 @@ static bool audit_is_preloaded(const char *name)
     return false;
 }
 
-EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag);
-EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
+/* The path of the file beside this one, or NULL. */
+static char *audit_beside(const char *base)
 {
     static const char *const parts[] = {"", "nccl/", "standins/"};
     static char path[sizeof folder + 256];
-    const char *base = strrchr(name, '/');
 
-    (void)cookie;
-    (void)flag;
-    base = base ? base + 1 : name;
-    if (!audit_is_ours(base) || audit_is_preloaded(name))
-        return (char *)(uintptr_t)name;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         int length = snprintf(path, sizeof path, "%s%s%s", folder, parts[i], base);
 
         if (length > 0 && length < (int)sizeof path && access(path, R_OK) == 0)
             return path;
     }
-    return (char *)(uintptr_t)name;
+    return NULL;
+}
+
+/*
+ * A name without a version, as Paddle and a toolkit of CUDA 11 have them, is a link beside the file
+ * in a build; a wheel holds no links.
+ */
+static char *audit_unversioned(const char *base)
+{
+    static const char *const named[] = {"libcuda.so.1", "libnccl.so.2", "libcublas.so.11",
+            "libcublasLt.so.11", "libcudnn.so.8", "libcufft.so.10", "libcurand.so.10",
+            "libcusolver.so.11", "libcusparse.so.11"};
+    size_t length = strlen(base);
+
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (strncmp(named[i], base, length) == 0 && strncmp(base + length - 3, ".so", 3) == 0
+                && named[i][length] == '.')
+            return audit_beside(named[i]);
+    return NULL;
+}
+
+EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag);
+EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned flag)
+{
+    const char *base = strrchr(name, '/');
+    char *path;
+
+    (void)cookie;
+    (void)flag;
+    base = base ? base + 1 : name;
+    if (!audit_is_ours(base) || audit_is_preloaded(name))
+        return (char *)(uintptr_t)name;
+    path = audit_beside(base);
+    path = path ? path : audit_unversioned(base);
+    return path ? path : (char *)(uintptr_t)name;
 }
 
 EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie);

@@ -6,6 +6,7 @@
 """
 import pathlib
 import re
+import shutil
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "regress"))
@@ -43,6 +44,23 @@ def the_loader_is_led_there_by_name_and_by_path():
                "libcublas.so.12", "/nowhere/lib/libcudnn.so.9", "/usr/local/cuda/lib64/libcudart.so.13", "libnccl.so.2", "libcuda.so.1")
     for file in ("standins/libcublas.so.12", "standins/libcudnn.so.9", "libcudart.so.13", "nccl/libnccl.so.2", "libcuda.so.1"):
         check(f" {SIM / file}\n" in done.stdout, f"{file} is not loaded: {done.stdout[-3000:]}")
+
+
+def names_without_a_version_lead_to_one_library():
+    """Where there are no links, as in a wheel."""
+    folder = pathlib.Path("sim").absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    for path in [*SIM.glob("*.so*"), *SIM.glob("*/*.so*")]:
+        if not path.is_symlink():
+            (folder / path.relative_to(SIM)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, folder / path.relative_to(SIM))
+    done = run(KEDGE, "run", "-q", "--sim", "--capture", "led.kcap", "--", sys.executable, "-c", ASK, "libcuda.so", "libcuda.so.1", "libnccl.so",
+               "libcublas.so", "libcublas.so.11", KEDGE_SIM=folder, **(AUDITED | {"LD_AUDIT": folder / "libsimaudit.so"}))
+    loaded = {line.split()[-1] for line in done.stdout.splitlines() if str(folder) in line}
+    check({str(folder / f) for f in ("libcuda.so.1", "nccl/libnccl.so.2", "standins/libcublas.so.11")} <= loaded, f"{loaded}")
+    for name in ("libcublas.so.9", "libcu.so", "libcudnn", "libcud.so"):
+        done = run(KEDGE, "run", "-q", "--sim", "--capture", "alone.kcap", "--", sys.executable, "-c", ASK, name, rc=1)
+        check(f"{name}: cannot open shared object file" in done.stdout, f"{name}: {done.stdout}")
 
 
 def what_is_not_nvidias_is_left_alone():
@@ -113,7 +131,7 @@ def what_libraries_ask_for_is_what_is_published():
         check(line in done.stdout.splitlines(), f"not {line}: {done.stdout[-2000:]}")
 
 
-CASES = (every_name_on_a_list_is_there, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
+CASES = (every_name_on_a_list_is_there, names_without_a_version_lead_to_one_library, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
          what_is_not_nvidias_is_left_alone, a_name_that_is_missing_is_told_at_the_start,
          what_libraries_ask_for_is_what_is_published)
 
