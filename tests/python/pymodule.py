@@ -132,10 +132,13 @@ with kedge.measure() as used:
     for _ in range(5):
         kedge.held(box.items[0])
 told["growth"] = used.growth
+many = [torch.Tensor(2 << 20) for _ in range(450)]  # larger than it, and more than a report looks for
+told["small"] = list(kedge.held(box.items[0]))
 """, *UNDER, KEDGE_HELD="oom,seconds=600")
     paths = [path for path in told["held"] if path != "1 reference of a running call or of C code"]  # CPython 3.10, of an argument
     same("held", sorted(paths), ["box.items[0]", "local 'mine' of inside program.py:10"])
     same("kind", told["kind"], "tensor")
+    same("among many", told["small"], ["box.items[0]"])
     same("others", told["others"], [None] * 3)
     check(told["alone"] is None or "3.10" in run(python, "-V").stdout, f"what nothing else refers to: {told['alone']}")
     check(told["text"].startswith("tensor\n  box.items[0]"), told["text"])
