@@ -135,8 +135,10 @@ told["growth"] = used.growth
 many = [torch.Tensor(2 << 20) for _ in range(450)]  # larger than it, and more than a report looks for
 told["small"] = list(kedge.held(box.items[0]))
 """, *UNDER, KEDGE_HELD="oom,seconds=600")
-    paths = [path for path in told["held"] if path != "1 reference of a running call or of C code"]  # CPython 3.10, of an argument
-    same("held", sorted(paths), ["box.items[0]", "local 'mine' of inside program.py:10"])
+    for paths in told["held"], told["small"]:  # CPython 3.10 keeps arguments on the caller's stack
+        if "3.10" in run(python, "-V").stdout:
+            paths.remove("1 reference of a running call or of C code")
+    same("held", sorted(told["held"]), ["box.items[0]", "local 'mine' of inside program.py:10"])
     same("kind", told["kind"], "tensor")
     same("among many", told["small"], ["box.items[0]"])
     same("others", told["others"], [None] * 3)
