@@ -257,7 +257,7 @@ static unsigned watched(const char *its_version)
     hooks = 0;
     pyhost_start(false,
             &(struct pyhost_parts){
-                    pyparts_look, pyparts_look_for_classes, pyparts_forget, NULL, NULL});
+                    pyparts_look, pyparts_look_for_classes, pyparts_forget, NULL, NULL, NULL});
     return hooks;
 }
 
