@@ -40,7 +40,7 @@ bool value_body_overlaps(struct value_launch *l)
     float threshold = (float)value_read(VALUE_F64, value_param(l, 1, 0, 8)).f;
     double(*boxes)[4];
 
-    if (type == VALUE_NONE || !value_affords(l, count * 4 + count * count / 8))
+    if (type == VALUE_NONE || !value_affords(l, count, count / 8 + 5))
         return false;
     boxes = sim_new((count + 1) * sizeof(*boxes));
     for (uint64_t i = 0; i < count; i++)
@@ -64,7 +64,7 @@ bool value_body_kept_boxes(struct value_launch *l)
     uint64_t count = (uint64_t)value_param_i64(l, 2), words = (count + BITS - 1) / BITS;
     uint64_t *removed;
 
-    if (!value_affords(l, count * (words + 1)))
+    if (!value_affords(l, count, words + 1))
         return false;
     removed = sim_new((words + 1) * sizeof(*removed));
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {

@@ -113,7 +113,7 @@ bool value_body_cub_scan(struct value_launch *l)
 
     if ((!is_sum(l) && !times) || !read_iterator(l, 0, &from) || !read_iterator(l, 1, &to)
             || (!is_inclusive && !find(first, "InputValue<")) || (!is_inclusive && times)
-            || !value_affords(l, count * 2))
+            || !value_affords(l, count, 2))
         return false;
     if (!is_inclusive && value_param_size(l, 5) == 16 && value_param_u64(l, 5, 8) != 0)
         return false; /* it lies in memory */
@@ -125,7 +125,8 @@ bool value_body_cub_scan(struct value_launch *l)
         if (!is_inclusive)
             store(l, &to, i, sum);
         if (times && i > 0)
-            sum = v.is_float ? value_of_float(sum.f * v.f) : value_of_integer(sum.i * v.i);
+            sum = v.is_float ? value_of_float(sum.f * v.f)
+                             : value_of_integer((int64_t)((uint64_t)sum.i * (uint64_t)v.i));
         else
             sum = i > 0 || !is_inclusive ? added(sum, v) : v;
         if (is_inclusive)
@@ -146,7 +147,7 @@ bool value_body_cub_select(struct value_launch *l)
 
     if (!read_iterator(l, 0, &from) || !read_iterator(l, 2, &to) || !read_iterator(l, 3, &count_to)
             || (by_run ? !find(value_param_type(l, 6), "equal_to<") : !read_iterator(l, 1, &flags))
-            || !value_affords(l, count * 3))
+            || !value_affords(l, count, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         struct value v = load(l, &from, i), flag = by_run ? v : load(l, &flags, i);
@@ -172,7 +173,7 @@ bool value_body_cub_runs(struct value_launch *l)
             || !find(value_param_type(l, 7), "equal_to<") || !is_sum(l)
             || !read_iterator(l, 0, &keys) || !read_iterator(l, 1, &runs)
             || !read_iterator(l, 3, &lengths) || !read_iterator(l, 4, &number)
-            || !value_affords(l, count * 4))
+            || !value_affords(l, count, 4))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         struct value v = load(l, &keys, i), next = i + 1 < count ? load(l, &keys, i + 1) : v;
@@ -246,7 +247,7 @@ static bool run_sort(struct value_launch *l, struct sort s)
     uint64_t mask = s.bits >= 64 ? UINT64_MAX : ((uint64_t)1 << s.bits) - 1;
     struct key *keys;
 
-    if (type == VALUE_NONE || bytes > 16 || !value_affords(l, s.count * 4))
+    if (type == VALUE_NONE || bytes > 16 || !value_affords(l, s.count, 4))
         return false;
     keys = sim_new((s.count + 1) * sizeof(*keys));
     for (uint64_t i = 0; i < s.count && !l->has_failed; i++) {
@@ -308,7 +309,7 @@ bool value_body_write_indices(struct value_launch *l)
     bool is_wide = value_param_size(l, 1) == 8 * VALUE_DIMS;
 
     if ((is_wide && value_param_u64(l, 4, 0) != 0) || dims < 0 || dims > VALUE_DIMS
-            || !value_affords(l, count * (uint64_t)(dims + 1)))
+            || !value_affords(l, count, (uint64_t)dims + 1))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         uint64_t place = (uint64_t)value_load(l, addr + i * 8, VALUE_I64).i;
@@ -333,7 +334,7 @@ bool value_body_adjacent_difference(struct value_launch *l)
     uint64_t count = value_param_u64(l, 0, 0);
     struct source from, to;
 
-    if (!read_iterator(l, 1, &from) || !read_iterator(l, 2, &to) || !value_affords(l, count * 3))
+    if (!read_iterator(l, 1, &from) || !read_iterator(l, 2, &to) || !value_affords(l, count, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         struct value v = load(l, &from, i), before = i ? load(l, &from, i - 1) : v;
@@ -348,7 +349,7 @@ bool value_body_scatter_places(struct value_launch *l)
 {
     uint64_t count = value_param_u64(l, 0, 0);
 
-    if (!value_affords(l, count * 3))
+    if (!value_affords(l, count, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++)
         value_store(l,
@@ -368,7 +369,7 @@ bool value_body_repeat(struct value_launch *l)
             : VALUE_NONE;
     uint64_t count = value_param_u64(l, 3, 0);
 
-    if (type == VALUE_NONE || !value_affords(l, count * 2))
+    if (type == VALUE_NONE || !value_affords(l, count, 2))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         int64_t times = value_load(l, value_param_u64(l, 0, 0) + i * value_size(type), type).i;
@@ -390,8 +391,7 @@ bool value_body_searchsorted(struct value_launch *l)
     bool right = *value_param(l, 7, 0, 1) != 0, is_row = *value_param(l, 8, 0, 1) != 0;
 
     if (!read_iterator(l, 0, &to) || !read_iterator(l, 1, &from) || !read_iterator(l, 2, &borders)
-            || value_param_u64(l, 3, 0) != 0 || width == 0
-            || !value_affords(l, count * (number + 2)))
+            || value_param_u64(l, 3, 0) != 0 || width == 0 || !value_affords(l, count, number))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         struct value v = load(l, &from, i);

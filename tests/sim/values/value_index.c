@@ -62,7 +62,7 @@ static bool read_closure(struct value_launch *l, struct closure *c, unsigned ten
         return false;
     c->unit = unit_of(nth_item(list, item), &c->type);
     return c->unit != 0 && value_calculator(l, 1, 0, tensors, is_signed, &c->strides)
-            && value_affords(l, c->count * (tensors + 1));
+            && value_affords(l, c->count, tensors + 1);
 }
 
 static uint64_t word(struct value_launch *l, const struct closure *c, unsigned n)
@@ -146,7 +146,7 @@ bool value_body_index(struct value_launch *l)
                 l, &c, 3, false, puts ? "index_put_kernel_impl" : "index_kernel_impl", 0, 1240))
         return false;
     indices = (unsigned)value_param_i32(l, 1, c.at + 16);
-    if (indices > VALUE_DIMS || !value_affords(l, c.count * (indices + 2)))
+    if (indices > VALUE_DIMS || !value_affords(l, c.count, indices + 2))
         return false;
     for (uint64_t i = 0; i < c.count && !l->has_failed; i++) {
         int64_t far = 0;
@@ -253,7 +253,7 @@ bool value_body_index_select(struct value_launch *l)
             || !value_tensor(l, 2, &indices) || to >= result.dims || from >= source.dims)
         return false;
     count = value_tensor_count(&indices);
-    if (!value_affords(l, count * inner * 2))
+    if (!value_affords(l, count, inner, 2))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         int64_t index = value_load(l, value_tensor_at(&indices, i), indices.type).i;
@@ -285,7 +285,7 @@ bool value_body_index_add(struct value_launch *l)
         return false;
     count = value_tensor_count(&indices);
     factor = value_read(result.type, value_param(l, 9 + more, 0, result.unit)).f;
-    if (!value_affords(l, count * inner * 3))
+    if (!value_affords(l, count, inner, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         int64_t index = value_load(l, value_tensor_at(&indices, i), indices.type).i;
@@ -315,7 +315,7 @@ bool value_body_gather_slices(struct value_launch *l)
     while (index.length && strchr("* ", index.at[index.length - 1]))
         index.length--;
     type = value_type_named(index);
-    if (type == VALUE_NONE || bytes % 4 || !value_affords(l, count * bytes / 2))
+    if (type == VALUE_NONE || bytes % 4 || !value_affords(l, count, bytes / 2))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         int64_t at = value_load(l, value_param_u64(l, 2, 0) + i * value_size(type), type).i;
@@ -379,6 +379,9 @@ bool value_body_cat(struct value_launch *l)
             || value_param_size(l, 1) < room * 21)
         return false;
     memcpy(&shape, value_param(l, 2, 0, sizeof(shape)), sizeof(shape));
+    for (unsigned d = 0; d < dims; d++)
+        if (shape.size[d] == 0)
+            return false;
     stride = (uint32_t)value_param_i32(l, 4, 0);
     for (uint32_t t = 0; t < l->grid.y && !l->has_failed; t++) {
         uint64_t from = value_param_u64(l, 1, t * 8);
@@ -388,7 +391,7 @@ bool value_body_cat(struct value_launch *l)
 
         if (is_vector)
             size = size * stride / per;
-        if (!*value_param(l, 1, room * 20 + t, 1) || size == 0 || !value_affords(l, count * 2))
+        if (!*value_param(l, 1, room * 20 + t, 1) || size == 0 || !value_affords(l, count, 2))
             return false;
         for (uint64_t i = 0; i < count && !l->has_failed; i++)
             copy_one(l,
@@ -411,7 +414,7 @@ bool value_body_roll(struct value_launch *l)
     uint64_t count = value_param_u64(l, 2, 0), start = value_param_u64(l, 4, 0);
     uint64_t size = value_param_u64(l, 5, 0), stride = value_param_u64(l, 6, 0);
 
-    if (unit == 0 || size == 0 || stride == 0 || !value_affords(l, count * 2))
+    if (unit == 0 || size == 0 || stride == 0 || !value_affords(l, count, 2))
         return false;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at = i / stride % size, from = (at + start) % size;
@@ -432,8 +435,8 @@ bool value_body_triangle(struct value_launch *l)
     static const unsigned char zeros[16];
 
     if (!value_tensor(l, 0, &result) || !value_tensor(l, 1, &source) || result.dims < 2
-            || !template_list(l->name, "triu_tril_kernel", &list)
-            || !value_affords(l, value_tensor_count(&source) * 2))
+            || source.dims < 2 || !template_list(l->name, "triu_tril_kernel", &list)
+            || !value_affords(l, value_tensor_count(&source), 2))
         return false;
     is_upper = is_text(nth_item(list, 2), "true");
     for (uint64_t i = 0; i < value_tensor_count(&source); i++) {
@@ -479,8 +482,8 @@ bool value_body_histogram(struct value_launch *l)
 
     if (!find(l->params, "{lambda(long)#2}") || !value_tensor(l, 0, &counts)
             || !value_tensor(l, 2, &source) || source.type == VALUE_NONE || bins <= 0
-            || value_param_size(l, 4) != value_size(source.type)
-            || !value_affords(l, total + (uint64_t)bins * 2))
+            || value_param_size(l, 4) != value_size(source.type) || !value_affords(l, total)
+            || !value_affords(l, (uint64_t)bins, 2))
         return false;
     low = value_read(source.type, value_param(l, 4, 0, source.unit));
     high = value_read(source.type, value_param(l, 5, 0, source.unit));

@@ -58,9 +58,15 @@ void value_fail(struct value_launch *l)
     l->has_failed = true;
 }
 
-bool value_affords(struct value_launch *l, uint64_t elements)
+bool value_affords_product(struct value_launch *l, const uint64_t *factors, size_t count)
 {
-    if (elements > l->left)
+    uint64_t product = 1;
+    bool is_large = false;
+
+    /* rows of nothing are rows all the same */
+    for (size_t i = 0; i < count; i++)
+        is_large |= __builtin_mul_overflow(product, factors[i] ? factors[i] : 1, &product);
+    if (is_large || product > l->left)
         value_fail(l);
     return !l->has_failed;
 }
@@ -68,7 +74,7 @@ bool value_affords(struct value_launch *l, uint64_t elements)
 static bool is_in(const struct value_window *windows, uint64_t addr, uint32_t size)
 {
     for (unsigned i = 0; i < VALUE_WINDOWS; i++)
-        if (addr >= windows[i].addr && addr + size <= windows[i].end)
+        if (addr >= windows[i].addr && addr < windows[i].end && size <= windows[i].end - addr)
             return true;
     return false;
 }
@@ -89,14 +95,14 @@ static bool read_window(struct value_launch *l, uint64_t addr, uint32_t size)
     struct sim_piece piece;
     uint64_t begin = 0, end = addr;
 
-    while (end < addr + size && sim_contents_piece(end, &piece)) {
+    while (end - addr < size && sim_contents_piece(end, &piece)) {
         l->has_digest |= piece.is_digest;
         begin = begin ? begin : piece.addr;
         end = piece.end;
     }
-    if (end >= addr + size)
+    if (end - addr >= size)
         w = good_from(l, begin, end, false);
-    if (w.end < addr + size)
+    if (w.end <= addr || w.end - addr < size)
         return false;
     l->read[l->next_read++ % VALUE_WINDOWS] = w;
     return true;
@@ -106,7 +112,7 @@ static bool write_window(struct value_launch *l, uint64_t addr, uint32_t size)
 {
     struct value_window w = good_from(l, addr, addr + ((uint64_t)1 << 30), true);
 
-    if (w.end < addr + size)
+    if (w.end - w.addr < size)
         return false;
     l->write[l->next_write++ % VALUE_WINDOWS] = w;
     return true;
@@ -269,7 +275,7 @@ bool value_tensor(struct value_launch *l, unsigned param, struct value_tensor *r
         if (ret_tensor->size[d] <= 0)
             return false;
     }
-    return ret_tensor->unit != 0;
+    return ret_tensor->unit != 0 && ret_tensor->unit <= sizeof(((struct value_stored *)0)->bytes);
 }
 
 uint64_t value_tensor_count(const struct value_tensor *t)

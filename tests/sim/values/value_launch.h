@@ -59,8 +59,14 @@ struct text value_param_type(const struct value_launch *l, unsigned param);
 
 void value_fail(struct value_launch *l);
 
-/* False, and it has failed: so many elements are more than are left. Asked before the work begins. */
-bool value_affords(struct value_launch *l, uint64_t elements);
+/*
+ * False, and it has failed: as many elements as the product of these numbers are more than are left. Asked before the work
+ * begins, of numbers that may be anything.
+ */
+#define value_affords(l, ...)                                 \
+    value_affords_product(l, (const uint64_t[]){__VA_ARGS__}, \
+            sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+bool value_affords_product(struct value_launch *l, const uint64_t *factors, size_t count);
 
 /* 1 to 16 bytes. Zeros where nobody wrote. */
 void value_get(struct value_launch *l, uint64_t addr, uint32_t size, void *ret_bytes);

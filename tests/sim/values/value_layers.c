@@ -64,7 +64,7 @@ bool value_body_softmax_warp(struct value_launch *l)
     uint64_t size = (uint64_t)value_param_i64(l, 4);
 
     if (!template_list(l->name, "softmax_warp_forward", &list)
-            || !is_text(nth_item(list, 5), "false") || !value_affords(l, rows * size * 4))
+            || !is_text(nth_item(list, 5), "false") || !value_affords(l, rows, size, 4))
         return false;
     for (uint64_t row = 0; row < rows; row++)
         softmax_row(l, row * stride, size, 1, is_text(nth_item(list, 4), "true"));
@@ -76,7 +76,7 @@ bool value_body_softmax_rows(struct value_launch *l)
 {
     uint64_t size = (uint64_t)value_param_i64(l, 2);
 
-    if (!find(l->name, "SoftMaxForwardEpilogue") || !value_affords(l, l->grid.x * size * 4))
+    if (!find(l->name, "SoftMaxForwardEpilogue") || !value_affords(l, l->grid.x, size, 4))
         return false;
     for (uint64_t row = 0; row < l->grid.x; row++)
         softmax_row(l, row * size, size, 1, find(l->name, "LogSoftMaxForwardEpilogue") != NULL);
@@ -89,7 +89,7 @@ bool value_body_softmax_spatial(struct value_launch *l)
     uint64_t outer = (uint64_t)value_param_i64(l, 2), size = (uint64_t)value_param_i64(l, 3);
     uint64_t inner = (uint64_t)value_param_i64(l, 4);
 
-    if (!find(l->name, "SoftMaxForwardEpilogue") || !value_affords(l, outer * size * inner * 4))
+    if (!find(l->name, "SoftMaxForwardEpilogue") || !value_affords(l, outer, size, inner, 4))
         return false;
     for (uint64_t row = 0; row < outer * inner; row++)
         softmax_row(l, row / inner * size * inner + row % inner, size, inner,
@@ -109,7 +109,7 @@ bool value_body_softmax_warp_backward(struct value_launch *l)
     bool is_log;
 
     if (!template_list(l->name, "softmax_warp_backward", &list)
-            || !is_text(nth_item(list, 5), "false") || !value_affords(l, rows * size * 5))
+            || !is_text(nth_item(list, 5), "false") || !value_affords(l, rows, size, 5))
         return false;
     is_log = is_text(nth_item(list, 4), "true");
     for (uint64_t row = 0; row < rows; row++) {
@@ -181,7 +181,7 @@ bool value_body_layer_norm(struct value_launch *l)
     uint64_t size = (uint64_t)value_param_i64(l, 0);
     bool is_root = is_root_only(l, "vectorized_layer_norm_kernel");
 
-    if (!value_affords(l, l->grid.x * size * 6))
+    if (!value_affords(l, l->grid.x, size, 6))
         return false;
     for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++) {
         struct moments m = moments_of(l, 2, row, size, epsilon_at(l, 1), is_root);
@@ -200,7 +200,7 @@ bool value_body_row_moments(struct value_launch *l)
     unsigned at = l->kernel->params_count == 6 ? 1 : 0; /* of the elements */
     uint64_t size = (uint64_t)value_param_i64(l, at);
 
-    if (l->kernel->params_count != at + 5 || !value_affords(l, l->grid.x * size * 2))
+    if (l->kernel->params_count != at + 5 || !value_affords(l, l->grid.x, size, 2))
         return false;
     for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++) {
         struct moments m = moments_of(l, at + 2, row, size, epsilon_at(l, at + 1),
@@ -219,7 +219,7 @@ bool value_body_layer_norm_forward(struct value_launch *l)
     unsigned at = l->kernel->params_count == 8 ? 1 : 0;
     uint64_t size = (uint64_t)value_param_i64(l, at);
 
-    if (l->kernel->params_count != at + 7 || !value_affords(l, l->grid.x * size * 4))
+    if (l->kernel->params_count != at + 7 || !value_affords(l, l->grid.x, size, 4))
         return false;
     for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++)
         normalize(l, at + 1, at + 4, at + 5, at + 6, row, size,
@@ -234,7 +234,7 @@ bool value_body_layer_norm_backward(struct value_launch *l)
     uint64_t size = (uint64_t)value_param_i64(l, 6);
     bool is_root = is_root_only(l, "layer_norm_grad_input_kernel");
 
-    if (!value_affords(l, l->grid.x * size * 7))
+    if (!value_affords(l, l->grid.x, size, 7))
         return false;
     for (uint64_t row = 0; row < l->grid.x && !l->has_failed; row++) {
         double mean = is_root ? 0 : load(l, 2, row), rate = load(l, 3, row), sum = 0, along = 0;
@@ -276,7 +276,7 @@ bool value_body_nll(struct value_launch *l)
     uint64_t rows = (uint64_t)value_param_i64(l, 6), size = (uint64_t)value_param_i64(l, 7);
     double loss = 0, weights = 0;
 
-    if (l->kernel->params_count != 10 || !value_affords(l, rows * 3))
+    if (l->kernel->params_count != 10 || !value_affords(l, rows, 3))
         return false;
     for (uint64_t row = 0; row < rows && !l->has_failed; row++) {
         int64_t target = target_at(l, 3, row);
@@ -301,7 +301,7 @@ bool value_body_nll_backward(struct value_launch *l)
     uint64_t rows = (uint64_t)value_param_i64(l, 6), size = (uint64_t)value_param_i64(l, 7);
     double gradient = -load(l, 1, 0) / (*value_param(l, 5, 0, 1) ? load(l, 4, 0) : 1);
 
-    if (l->kernel->params_count != 10 || !value_affords(l, rows * 4))
+    if (l->kernel->params_count != 10 || !value_affords(l, rows, 4))
         return false;
     for (uint64_t row = 0; row < rows && !l->has_failed; row++) {
         int64_t target = target_at(l, 2, row);
@@ -323,7 +323,7 @@ bool value_body_embedding_backward(struct value_launch *l)
     uint64_t count = (uint64_t)value_param_i64(l, 3), size = (uint64_t)value_param_i64(l, 4);
     enum value_type type = pointee(l, 2);
 
-    if (type == VALUE_NONE || !value_affords(l, count * size * 4))
+    if (type == VALUE_NONE || !value_affords(l, count, size, 4))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         int64_t row = target_at(l, 0, i);
@@ -343,7 +343,7 @@ bool value_body_index_backward(struct value_launch *l)
     enum value_type type = pointee(l, 3);
 
     if (type == VALUE_NONE || *value_param(l, 8, 0, 1) == 0
-            || !value_affords(l, outer * count * (stride * 3 + 2)))
+            || !value_affords(l, outer, count, stride, 4))
         return false;
     for (uint64_t z = 0; z < outer; z++)
         for (uint64_t i = 0; i < count && !l->has_failed; i++) {

@@ -86,7 +86,7 @@ static struct part part_of(struct value_launch *l, const struct lists *m, uint32
     count = value_param_u64(l, 0, (m->depth * m->room + p.tensor) * 8);
     p.from = (uint64_t)p.chunk * CHUNK;
     p.to = count < p.from + CHUNK ? count : p.from + CHUNK;
-    if (p.to < p.from || !value_affords(l, (p.to - p.from) * m->depth))
+    if (p.to < p.from || !value_affords(l, p.to - p.from, m->depth))
         p.to = p.from;
     return p;
 }

@@ -38,7 +38,7 @@ static void run(struct value_launch *l, const struct loop *loop)
     struct value arguments[VALUE_TENSORS];
     int64_t offset[VALUE_TENSORS];
 
-    if (!value_affords(l, loop->count * loop->tensors))
+    if (!value_affords(l, loop->count, loop->tensors))
         return;
     for (uint64_t i = 0; i < loop->count && !l->has_failed; i++) {
         if (loop->has_strides)

@@ -197,7 +197,7 @@ bool value_body_dropout(struct value_launch *l)
 
     if (!value_tensor(l, 0, &source) || !value_tensor(l, 1, &result) || !value_tensor(l, 2, &mask)
             || value_param_size(l, 4) != 4 || !read_philox(l, 5, 0, &philox)
-            || !value_affords(l, count * 3))
+            || !value_affords(l, count, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         uint32_t words[4];
@@ -222,7 +222,7 @@ bool value_body_bernoulli(struct value_launch *l)
 
     if (!find(l->name, "bernoulli_tensor_cuda_kernel<") || !value_tensor(l, 0, &result)
             || !value_tensor(l, 1, &chance) || !read_philox(l, 3, 0, &philox)
-            || !value_affords(l, count * 2))
+            || !value_affords(l, count, 2))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         uint32_t words[4];
@@ -272,7 +272,7 @@ bool value_body_mix_equal_keys(struct value_launch *l)
     struct philox philox;
 
     if (key == VALUE_NONE || unit == 0 || unit > 16 || !read_philox(l, 4, 0, &philox)
-            || !value_affords(l, count * 3))
+            || !value_affords(l, count, 3))
         return false;
     for (uint64_t i = 0; i < count && !l->has_failed; i++) {
         uint64_t at = value_param_u64(l, 0, 0) + i * value_size(key);
@@ -299,7 +299,7 @@ bool value_body_normalize_rows(struct value_launch *l)
             : VALUE_NONE;
     uint64_t rows = value_param_u64(l, 1, 0), size = value_param_u64(l, 2, 0);
 
-    if (type == VALUE_NONE || !value_affords(l, rows * size * 3))
+    if (type == VALUE_NONE || !value_affords(l, rows, size, 3))
         return false;
     for (uint64_t row = 0; row < rows; row++) {
         uint64_t first = value_param_u64(l, 0, 0) + row * size * value_size(type);
@@ -326,7 +326,7 @@ bool value_body_multinomial(struct value_launch *l)
     uint64_t size = (uint64_t)value_param_i64(l, 4);
 
     if (type == VALUE_NONE || !read_philox(l, 0, 0, &philox)
-            || !value_affords(l, rows * samples * size * 2))
+            || !value_affords(l, rows, samples, size, 2))
         return false;
     for (uint64_t i = 0; i < rows * samples && !l->has_failed; i++) {
         uint64_t row = i / samples * size, at = 0;

@@ -276,8 +276,7 @@ bool value_body_reduce(struct value_launch *l)
     struct reduce r = {0};
     int64_t out[2], in;
 
-    if (!read_name(l, &r) || !read_plan(l, &r)
-            || !value_affords(l, r.results * (r.inputs + r.destinations)))
+    if (!read_name(l, &r) || !read_plan(l, &r) || !value_affords(l, r.results, r.inputs))
         return false;
     for (uint64_t i = 0; i < r.results; i++) {
         struct fold fold = {.product = 1, .whole_product = 1, .all = true};

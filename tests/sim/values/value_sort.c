@@ -64,7 +64,7 @@ bool value_body_sort_slices(struct value_launch *l)
     uint64_t value_stride = (uint64_t)value_param_i64(l, 5);
 
     if (!value_tensor(l, 0, &keys) || !value_tensor(l, 4, &values) || keys.type == VALUE_NONE
-            || !value_affords(l, slices * size * 4))
+            || !value_affords(l, slices, size, 4))
         return false;
     for (uint64_t s = 0; s < slices && !l->has_failed; s++) {
         uint64_t key = value_tensor_at(&keys, s), value = value_tensor_at(&values, s);
@@ -92,7 +92,7 @@ bool value_body_topk(struct value_launch *l)
 
     if (!value_tensor(l, 0, &source) || !value_tensor(l, 6, &result)
             || !value_tensor(l, 8, &indices) || source.type == VALUE_NONE || k > size
-            || !value_affords(l, slices * (size + 2 * k)))
+            || !value_affords(l, slices, size))
         return false;
     for (uint64_t s = 0; s < slices && !l->has_failed; s++) {
         struct item *items =
@@ -122,7 +122,7 @@ static bool pick(struct value_launch *l, unsigned source_param, unsigned result_
 
     if (!value_tensor(l, source_param, &source) || !value_tensor(l, result_param, &result)
             || !value_tensor(l, index_param, &indices) || source.type == VALUE_NONE || size == 0
-            || rank >= size || !value_affords(l, slices * (size + 2)))
+            || rank >= size || !value_affords(l, slices, size))
         return false;
     for (uint64_t s = 0; s < slices && !l->has_failed; s++) {
         struct item *items =
@@ -190,7 +190,7 @@ static bool scan(struct value_launch *l, uint64_t outer, uint64_t inner, uint64_
     bool is_known = find(l->name, "std::plus<") || find(l->name, "std::multiplies<")
             || find(l->name, "logcumsumexp");
 
-    if (type == VALUE_NONE || !is_known || !value_affords(l, outer * inner * size * 2))
+    if (type == VALUE_NONE || !is_known || !value_affords(l, outer, inner, size, 2))
         return false;
     for (uint64_t row = 0; row < outer * inner; row++) {
         uint64_t first = row / inner * inner * size + row % inner;
@@ -230,7 +230,7 @@ bool value_body_scan_extreme(struct value_launch *l)
     uint64_t size = (uint64_t)value_param_i64(l, is_outer ? 5 : 4);
     enum value_type type = scan_type(l);
 
-    if (type == VALUE_NONE || !value_affords(l, outer * inner * size * 3))
+    if (type == VALUE_NONE || !value_affords(l, outer, inner, size, 3))
         return false;
     for (uint64_t row = 0; row < outer * inner; row++) {
         uint64_t first = row / inner * inner * size + row % inner, best_at = 0;
