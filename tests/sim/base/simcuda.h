@@ -87,7 +87,8 @@ struct simcuda_stats {
     /* births on storage that had a tenant at another address where it is mapped too */
     uint64_t alias_reuses;
     uint64_t kernels_computed; /* of `launches`, those whose result is what a device computes */
-    uint64_t digest_copies; /* copies to the host of what is a digest, or was computed from one */
+    /* copies to the host of what is no value: a digest, computed from one, or written by nobody */
+    uint64_t digest_copies;
 };
 
 #pragma GCC visibility push(default)

@@ -257,6 +257,8 @@ static void body(
         const struct sim_guess_word *w = &g->words[i];
         uint64_t addr, size;
 
+        if (w->role == SIM_ROLE_TOUCH && !g->has_types)
+            sim_contents_doubt(load(params, w->offset));
         if (w->role != SIM_ROLE_WRITE || !is_used(w, used))
             continue;
         addr = address_of(w, params);

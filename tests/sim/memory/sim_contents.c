@@ -234,9 +234,20 @@ void sim_contents_open(uint64_t addr)
 bool sim_contents_has_digest(uint64_t addr, uint64_t size)
 {
     struct sim_piece piece;
+    uint64_t at = addr;
 
-    for (uint64_t at = addr; first_piece(at, addr + size, &piece); at = piece.end)
-        if (piece.is_digest)
+    if (!sim_va_has(addr))
+        return false;
+    for (; first_piece(at, addr + size, &piece); at = piece.end)
+        if (piece.is_digest || piece.addr > at)
             return true;
-    return false;
+    return at < addr + size;
+}
+
+void sim_contents_doubt(uint64_t addr)
+{
+    struct sim_piece *piece = find(addr, addr + 1);
+
+    if (piece)
+        piece->is_digest = true;
 }

@@ -42,7 +42,10 @@ void sim_contents_open(uint64_t addr);
 /* False: nobody wrote there, or what stands there may be a former tenant's, behind the beginning of something. */
 bool sim_contents_piece(uint64_t addr, struct sim_piece *ret_piece);
 
-/* Whether a digest went into any of it. */
+/* What was written there is a value no more: a kernel that nobody knows may have written it again. */
+void sim_contents_doubt(uint64_t addr);
+
+/* Whether a digest went into any of it, or nobody wrote some of it. */
 bool sim_contents_has_digest(uint64_t addr, uint64_t size);
 
 /* Nobody wrote any of it. */

@@ -408,7 +408,8 @@ static void run_sgd(struct value_launch *l, const struct lists *m, struct part p
     for (uint64_t i = p.from; i < p.to && !l->has_failed; i++) {
         double x[3] = {0}, g;
 
-        for (unsigned n = 0; n < m->depth; n++)
+        /* the first time nobody has written what is to be remembered */
+        for (unsigned n = 0; n < (flag(l, 9) ? 2 : m->depth); n++)
             x[n] = value_load(l, address(l, m, n, p.tensor) + i * unit, m->type).f;
         g = x[1] = x[1] / scale;
         g = (flag(l, 8) ? -g : g) + decay * x[0];

@@ -47,6 +47,7 @@ static const char ptx[] =
         "(.param .u32 n, .param .f32 f, .param .align 8 .b8 a[24]) { ret; }\n"
         ".visible .entry " STRIDED "(.param .u32 n, .param .align 8 .b8 c[640]) { ret; }\n"
         ".visible .entry " SCATTER "(.param .u32 n, .param .align 8 .b8 c[664]) { ret; }\n"
+        ".visible .entry typeless(.param .u64 a) { ret; }\n"
         ".visible .entry " INDEX_COPY "(.param .u64 n, .param .align 8 .b8 c[648]) { ret; }\n"
         ".visible .entry " FLIP "(.param .u64 n, .param .align 8 .b8 c[520]) { ret; }\n"
         ".visible .entry " CAST "(.param .u32 n, .param .u8 f, .param .align 8 .b8 a[16],\n"
@@ -213,6 +214,22 @@ TEST(a_copy_on_the_device_carries_what_is_known)
     CHECK_EQ(digests_in(copy, got), 1);
     CU(cuMemsetD32_v2(copy, 0, COUNT));
     CHECK_EQ(digests_in(copy, got), 0);
+}
+
+TEST(what_a_kernel_without_types_may_have_written_is_no_value)
+{
+    float got[COUNT];
+    CUdeviceptr known, never;
+
+    set_up();
+    known = tensor(ones);
+    never = born(512);
+    CHECK_EQ(digests_in(known, got), 0);
+    CHECK_EQ(digests_in(never, got), 1);
+    launch("typeless", (void *[]){&known});
+    CHECK_EQ(digests_in(known, got), 1);
+    CU(cuMemcpyHtoD_v2(known, numbers, sizeof(numbers)));
+    CHECK_EQ(digests_in(known, got), 0);
 }
 
 TEST(an_address_of_nothing_is_no_fault)
