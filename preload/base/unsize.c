@@ -11,7 +11,6 @@
  * and profilers use .symtab.
  */
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +46,7 @@ int main(int argc, char **argv)
     if (fd >= 0 && fstat(fd, &status) == 0)
         image = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (image == MAP_FAILED) {
-        (void)fprintf(
-                stderr, "unsize: %s: %s\n", argc == 2 ? argv[1] : "one FILE", strerror(errno));
+        (void)fprintf(stderr, "unsize: %s: %m\n", argc == 2 ? argv[1] : "one FILE");
         return 1;
     }
     if (memcmp(image, ELFMAG, SELFMAG) != 0 || image[EI_CLASS] != ELFCLASS64
