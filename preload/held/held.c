@@ -259,7 +259,7 @@ object *held_holders(object *reference)
         return NULL;
     pycall_begin(&call);
     still_begin(&was, seconds);
-    if (call.space && still_add(call.space))
+    if (call.space && still_add(call.space) && storages_add(call.space))
         answer = pycall_text(
                 &call, held_text, "holders", py.Py_BuildValue("(Odl)", reference, seconds, most));
     pycall_end(&call, "what holds a tensor is not known: %s in the walk");
