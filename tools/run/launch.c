@@ -146,7 +146,7 @@ static void put_pytorch(struct launch *launch)
  */
 static int simulate(struct launch *launch, const char *sim)
 {
-    const char *tunables = stated(launch, "GLIBC_TUNABLES");
+    const char *tunables; /* valid until a variable is set */
     char *auditor;
 
     if (strchr(sim, ':')) {
@@ -158,6 +158,7 @@ static int simulate(struct launch *launch, const char *sim)
     if (!stated(launch, "LD_AUDIT") || !has_word(stated(launch, "LD_AUDIT"), auditor, ":"))
         put_entry(launch, "LD_AUDIT", auditor, true);
     free(auditor);
+    tunables = stated(launch, "GLIBC_TUNABLES");
     if (!tunables || !strstr(tunables, STATIC_TLS "="))
         put_entry(launch, "GLIBC_TUNABLES", STATIC_TLS "=16384", false);
     put_pytorch(launch);
