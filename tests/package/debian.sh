@@ -26,9 +26,10 @@ listed() {
         -o -path ./var/cache -o -path ./var/log -o -path ./root \) -prune -o -print | sort)
 }
 cp "$TEST_PACKED"/*.deb "$root/tmp"
-"$CC" -I"$TEST_SOURCE/preload" -I"$TEST_SOURCE" -I"$TEST_SOURCE/tests/trainers/include" "$TEST_SOURCE/tools/examples/marks.c" \
+"$CC" -I"$TEST_SOURCE/preload/base" -I"$TEST_SOURCE" -I"$TEST_SOURCE/tests/trainers/include" "$TEST_SOURCE/tools/examples/marks.c" \
     "$TEST_BUILD/sim/libcudart.so.13" -o "$root/tmp/marks"
 expect 0 inside apt-get update
+expect 0 inside apt-get install -qq --no-install-recommends libpython3-stdlib python3 # ctypes
 listed >before
 
 expect 0 inside sh -c 'apt-get install -y /tmp/kedge_*.deb /tmp/kedge-sim_*.deb'
