@@ -4,8 +4,8 @@
  *
  * What a program needs is taken to grow with the number. Each number that is tried is a whole run,
  * so the next one is where the line through two needs meets the device's memory, then one a little
- * beyond that. If two such turns do not end it, halves do. Small numbers may all need the same, since memory is taken in
- * large pieces: then the next one is eight times as large.
+ * beyond that. If two such turns do not end it, halves do. Small numbers may all need the same,
+ * since memory is taken in large pieces: then the next one is eight times as large.
  *
  * Threads: none.
  */

@@ -7,9 +7,6 @@
  * folder `kedge` of an installation's libraries, found from the executable, so that an installation
  * may be moved. The simulated device is $KEDGE_SIM, else `sim/` in either.
  *
- * A program with a DT_RPATH finds its libraries there before LD_LIBRARY_PATH: such a program gets
- * the simulated runtime preloaded, whose soname then satisfies it.
- *
  * Threads: none. Memory: vec.h.
  */
 #ifndef KEDGE_TOOLS_SPAWN_H
