@@ -99,9 +99,8 @@ check "that is said by hand" "$(said 'another libkedge.so.*stands aside')" 1
 LD_PRELOAD=$PWD/other/libkedge.so:$lib /bin/true >err 2>&1
 check "nothing is said without CUDA" "$(cat err)" ""
 
-# runtimes that want to come first; ThreadSanitizer's has more thread-local memory than is left under an auditor (kedge-run(1), --sim)
+# runtimes that want to come first; ThreadSanitizer's has more thread-local memory than there is under an auditor
 for sanitizer in address thread; do
-    [ $sanitizer = thread ] && export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=1048576
     if make sanitized -fsanitize=$sanitizer 2>/dev/null && LD_LIBRARY_PATH=$sim ./sanitized >/dev/null 2>&1; then
         check "with -fsanitize=$sanitizer" "$(run A=1 ./sanitized)" "$right"
         echo 'exec ./sanitized' >script.sh
@@ -109,7 +108,6 @@ for sanitizer in address thread; do
     else
         echo "no runtime for -fsanitize=$sanitizer here"
     fi
-    unset GLIBC_TUNABLES
 done
 
 # PyTorch's words for what its backend has not, which kedge run selects: said once what to do

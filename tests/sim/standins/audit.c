@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "tests/sim/standins/audit_names.h"
+#include "tests/sim/standins/audit_tls.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -134,8 +135,10 @@ EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie
 EXPORT unsigned la_objopen(struct link_map *map, Lmid_t space, uintptr_t *cookie)
 {
     *cookie = (uintptr_t)map;
-    if (space == LM_ID_BASE)
+    if (space == LM_ID_BASE) {
+        audit_tls_add(map->l_name);
         audit_names_add(map, strncmp(map->l_name, folder, strlen(folder)) == 0);
+    }
     return 0; /* calls between objects are not looked at */
 }
 
@@ -152,4 +155,11 @@ EXPORT void la_activity(uintptr_t *cookie, unsigned flag)
     (void)cookie;
     if (flag == LA_ACT_CONSISTENT)
         audit_names_check();
+}
+
+EXPORT void la_preinit(uintptr_t *cookie);
+EXPORT void la_preinit(uintptr_t *cookie)
+{
+    (void)cookie;
+    audit_tls_end();
 }
