@@ -10,6 +10,7 @@
 #include "tools/base/render.h"
 #include "tools/base/vec.h"
 #include "tools/steps/larger.h"
+#include "tools/steps/places.h"
 #include "tools/symbols/title.h"
 
 /* ── rounds ── */
@@ -25,10 +26,12 @@ static char *noun_of(const char *family)
     return length ? vec_format("%.*s", (int)length, last) : vec_text("round");
 }
 
-static void begin_rounds(struct growth_rounds *rounds, char *noun, size_t room)
+static void begin_rounds(const struct load *load, struct model_window window,
+        struct growth_rounds *rounds, char *noun, size_t room)
 {
     *rounds = (struct growth_rounds){.behind = vec_new(room, sizeof(*rounds->behind)),
-            .anchor = vec_new(room, sizeof(*rounds->anchor))};
+            .anchor = vec_new(room, sizeof(*rounds->anchor)),
+            .end = (uint32_t)min_of(window.last, load->trace->event_count)};
     rounds->noun = noun;
 }
 
@@ -89,7 +92,7 @@ static void stated_rounds(
 
     for (size_t i = 0; i < kinds; i++) {
         struct growth_rounds *rounds = &growth->rounds[growth->kind_count];
-        begin_rounds(rounds, noun_of(stated[i].family), stated[i].count);
+        begin_rounds(load, window, rounds, noun_of(stated[i].family), stated[i].count);
         rounds->is_steps = stated_steps_says_step(stated[i].family);
         for (size_t k = 0; k < stated[i].count; k++)
             add_round(load, window, rounds, &stated[i].spans[k], k + 1 == stated[i].count);
@@ -107,7 +110,7 @@ static void detected_rounds(const struct load *load, struct model_window window,
 {
     struct growth_rounds *rounds = &growth->rounds[0];
 
-    begin_rounds(rounds, vec_text("step"), view->row_count);
+    begin_rounds(load, window, rounds, vec_text("step"), view->row_count);
     rounds->is_steps = true;
     for (size_t i = 0; i < view->row_count; i++) {
         const struct stepview_row *row = &view->rows[i];
@@ -117,197 +120,7 @@ static void detected_rounds(const struct load *load, struct model_window window,
     keep_rounds(growth);
 }
 
-/* ── bytes of each site at their ends ── */
-
-/* Bytes and blocks of a place. */
-struct holding {
-    uint64_t bytes, blocks;
-};
-
-struct place {
-    uint32_t stack;
-    uint64_t size;
-    struct holding now, before; /* before: at the end of the round before */
-    struct holding most;        /* in this round */
-    struct holding swing;       /* the most of a round beyond its beginning and its end */
-    uint64_t at_last, at_end;   /* at the last allocation of all, and at the record's end */
-    bool is_touched;            /* in this round */
-};
-
-struct places {
-    struct place *at;
-    size_t count, room;
-    uint32_t *of;      /* per block */
-    uint32_t *touched; /* in this round */
-    size_t touched_count, touched_room;
-    uint64_t all, *ends; /* bytes of all places: now; at the end of each round */
-    struct trend_change *changes;
-    uint32_t *changed; /* the place of each */
-    size_t change_count, change_room, changed_count, changed_room;
-};
-
-static bool is_interpreter(const struct trace *trace, uint32_t module)
-{
-    const char *path = module == TRACE_NONE ? "" : trace->modules[module].path;
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-
-    return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
-}
-
-static uint64_t growth_mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/*
- * Stacks with the same Python calls are one place, whatever the interpreter's own frames are:
- * CPython makes none in C for a call that it has specialised, after some eight times.
- */
-static struct key growth_key(const struct trace *trace, uint32_t number)
-{
-    const struct trace_stack *stack = &trace->stacks[number];
-    struct key key = {0, 0, 1};
-
-    if (stack->pycount == 0)
-        return (struct key){number, 0, 0};
-    for (uint32_t i = 0; i < stack->pycount; i++) {
-        const struct trace_pyframe *frame = &trace->pyframes[stack->pyfirst + i];
-
-        key.a = growth_mix(key.a, (uintptr_t)frame->function);
-        key.a = growth_mix(key.a, (uint64_t)frame->line << 32 | (uint32_t)frame->instruction);
-    }
-    for (uint32_t i = 0; i < stack->count; i++) {
-        const struct trace_frame *frame = &trace->frames[stack->first + i];
-        if (!is_interpreter(trace, frame->module))
-            key.b = growth_mix(key.b, frame->offset ^ (uint64_t)frame->module << 48);
-    }
-    return key;
-}
-
-/* Per stack the first one of its place; the caller frees it. */
-static uint32_t *alike_stacks(const struct trace *trace)
-{
-    uint32_t *alike = vec_new(trace->stack_count, sizeof(*alike));
-    struct keytable known = {0};
-
-    for (uint32_t i = 1; i < trace->stack_count; i++) {
-        uint32_t *first = keytable_at(&known, growth_key(trace, i), i);
-
-        alike[i] = *first;
-    }
-    keytable_done(&known);
-    return alike;
-}
-
-static void growth_places(const struct trace *trace, const uint32_t *alike, struct places *places)
-{
-    struct keytable numbers = {0};
-    uint32_t last = trace->block_count ? trace->blocks[trace->block_count - 1].born : 0;
-
-    places->of = vec_new(trace->block_count, sizeof(*places->of));
-    places->at = vec_new(1, sizeof(*places->at));
-    places->room = 1;
-    for (size_t i = 0; i < trace->block_count; i++) {
-        const struct trace_block *block = &trace->blocks[i];
-        uint64_t size = block->stack ? 0 : block->size;
-        uint32_t number = keytable_number(&numbers, (struct key){alike[block->stack], size, 0});
-        if (number == places->count)
-            VEC_PUSH(places->at, places->count, places->room) =
-                    (struct place){.stack = alike[block->stack], .size = size};
-        places->of[i] = number;
-        places->at[number].at_last += block->died > last ? block->size : 0;
-        places->at[number].at_end += block->died == TRACE_NEVER ? block->size : 0;
-    }
-    keytable_done(&numbers);
-}
-
-static void growth_touch(struct places *places, uint32_t number, uint64_t size, bool is_alloc)
-{
-    struct place *place = &places->at[number];
-
-    if (!place->is_touched) {
-        VEC_PUSH(places->touched, places->touched_count, places->touched_room) = number;
-        place->most = place->now;
-    }
-    place->is_touched = true;
-    place->now.bytes += is_alloc ? size : 0 - size;
-    place->now.blocks += is_alloc ? 1 : UINT64_MAX;
-    places->all += is_alloc ? size : 0 - size;
-    place->most.bytes = max_of(place->most.bytes, place->now.bytes);
-    place->most.blocks = max_of(place->most.blocks, place->now.blocks);
-}
-
-static uint64_t swing_of(uint64_t swing, uint64_t most, uint64_t begin, uint64_t end)
-{
-    return max_of(swing, most - max_of(begin, end));
-}
-
-static void growth_end_round(struct places *places, uint32_t round)
-{
-    for (size_t i = 0; i < places->touched_count; i++) {
-        uint32_t number = places->touched[i];
-        struct place *place = &places->at[number];
-        struct holding now = place->now, was = place->before;
-
-        place->is_touched = false;
-        place->before = now;
-        place->swing = (struct holding){
-                swing_of(place->swing.bytes, place->most.bytes, was.bytes, now.bytes),
-                swing_of(place->swing.blocks, place->most.blocks, was.blocks, now.blocks)};
-        if (now.bytes == was.bytes && now.blocks == was.blocks)
-            continue;
-        VEC_PUSH(places->changes, places->change_count, places->change_room) =
-                (struct trend_change){round, now.bytes, now.blocks};
-        VEC_PUSH(places->changed, places->changed_count, places->changed_room) = number;
-    }
-    places->touched_count = 0;
-    places->ends[round] = places->all;
-}
-
-static void forget_rounds(struct places *places)
-{
-    places->change_count = places->changed_count = places->touched_count = 0;
-    places->all = 0;
-    for (size_t i = 0; i < places->count; i++) {
-        struct place *place = &places->at[i];
-
-        place->now = place->before = place->swing = (struct holding){0};
-        place->is_touched = false;
-    }
-}
-
-/* To the failure in the round behind the last one, too, which is `now` of each place. */
-static void collect_changes(
-        const struct trace *trace, const struct growth_rounds *rounds, struct places *places)
-{
-    uint32_t event = 0;
-
-    forget_rounds(places);
-    for (uint32_t round = 0; round < rounds->count + (rounds->failure != 0); round++) {
-        uint32_t behind = round < rounds->count ? rounds->behind[round] : rounds->failure;
-
-        for (; event < behind; event++) {
-            const struct trace_event *at = &trace->events[event];
-            if (!trace_is_of_block(at))
-                continue;
-            uint64_t size = trace->blocks[at->block].size;
-            growth_touch(places, places->of[at->block], size, at->kind == TRACE_ALLOC);
-        }
-        if (round < rounds->count)
-            growth_end_round(places, round);
-    }
-}
-
-/*
- * What a place holds for good at the failure: all but the most that a round of its gave back.
- * False: no more than before.
- */
-static bool holds_at_failure(const struct place *place, uint32_t round, struct trend_change *ret)
-{
-    *ret = (struct trend_change){round, excess_of(place->now.bytes, place->swing.bytes),
-            excess_of(place->now.blocks, place->swing.blocks)};
-    return ret->bytes > place->before.bytes;
-}
+/* ── the trend of each site ── */
 
 /*
  * Whether a place rose once, and all places together hold no more now than before: what it gained,
@@ -320,23 +133,43 @@ static bool is_only_moved(
             && places->ends[rounds - 1] <= places->ends[is->since - 1];
 }
 
-/*
- * The trend of one place by its changes, which have room for one more. What has risen and may grow
- * is judged again with the round that ended in a failure.
- */
+/* What may grow is judged again with the round that ended in a failure. */
+static struct trend_figures judge_at_failure(const struct place *place, uint32_t rounds,
+        struct trend_change *changes, size_t count, const struct trend_figures *is)
+{
+    if (!places_keep(place, rounds, &changes[count]))
+        return *is;
+    struct trend_figures more = trend_of(changes, count + 1, rounds + 1);
+    return more.trend == TREND_GROWS ? more : *is;
+}
+
+/* What may grow is judged again if the run went on behind the rounds, and it rested. */
+static struct trend_figures judge_beyond(const struct places *places, const struct place *place,
+        uint32_t rounds, struct trend_change *changes, size_t count, const struct trend_figures *is)
+{
+    if (!places->beyond || !places_rest(place))
+        return *is;
+    struct trend_figures more = trend_of(changes, count, rounds + places->beyond);
+    if (more.trend != TREND_FILLED)
+        return *is;
+    more.rounds = rounds;
+    more.beyond = places->beyond;
+    return more;
+}
+
+/* The trend of one place by its changes, which have room for one more. */
 static struct trend_figures judge_place(const struct places *places, size_t number,
         const struct growth_rounds *rounds, struct trend_change *changes, size_t count)
 {
+    const struct place *place = &places->at[number];
     struct trend_figures is = trend_of(changes, count, rounds->count);
 
     if (is_only_moved(places, rounds->count, &is))
         is.trend = TREND_STEADY;
-    if (is.trend == TREND_UNKNOWN && rounds->failure
-            && holds_at_failure(&places->at[number], rounds->count, &changes[count])) {
-        struct trend_figures more = trend_of(changes, count + 1, rounds->count + 1);
-        is = more.trend == TREND_GROWS ? more : is;
-    }
-    return is;
+    if (is.trend != TREND_UNKNOWN)
+        return is;
+    return rounds->failure ? judge_at_failure(place, rounds->count, changes, count, &is)
+                           : judge_beyond(places, place, rounds->count, changes, count, &is);
 }
 
 /* The figures of each place; the caller frees them. */
@@ -346,8 +179,8 @@ static struct trend_figures *judge_places(
     struct trend_figures *figures = vec_new(places->count, sizeof(*figures));
     struct trend_change *own = vec_new(rounds->count + 1, sizeof(*own));
 
-    places->ends = vec_new(rounds->count, sizeof(*places->ends));
-    collect_changes(trace, rounds, places);
+    places_follow(trace, rounds->behind, rounds->count,
+            rounds->failure ? rounds->failure : rounds->end, places);
     struct vec_lists lists = vec_lists_new(places->changed, places->change_count, places->count);
     for (size_t i = 0; i < places->count; i++) {
         size_t count = lists.first[i + 1] - lists.first[i];
@@ -359,7 +192,6 @@ static struct trend_figures *judge_places(
             &(struct larger_run){trace, places->of, places->count, rounds->behind, rounds->count},
             places->changes, &lists, figures);
     vec_lists_done(&lists);
-    free(places->ends);
     free(own);
     return figures;
 }
@@ -413,10 +245,10 @@ static int by_growth(const void *a, const void *b)
 static void judge(const struct trace *trace, struct growth *growth)
 {
     struct trend_figures *figures[STATED_ROUNDS] = {NULL};
-    struct places places = {0};
+    struct places places;
 
-    growth->alike = alike_stacks(trace);
-    growth_places(trace, growth->alike, &places);
+    growth->alike = places_alike(trace);
+    places_begin(trace, growth->alike, &places);
     for (size_t kind = 0; kind < growth->kind_count; kind++)
         figures[kind] = judge_places(trace, &growth->rounds[kind], &places);
     for (size_t i = 0; i < places.count; i++) {
@@ -436,11 +268,7 @@ static void judge(const struct trace *trace, struct growth *growth)
     VEC_SORT(growth->sites, growth->site_count, by_growth);
     for (size_t kind = 0; kind < growth->kind_count; kind++)
         free(figures[kind]);
-    free(places.at);
-    free(places.of);
-    free(places.touched);
-    free(places.changes);
-    free(places.changed);
+    places_done(&places);
 }
 
 void growth_find(const struct load *load, struct model_window window, const struct stepview *view,
@@ -591,7 +419,10 @@ char *growth_text(const struct growth *growth, const struct growth_site *site)
     char *when = when_text(growth, site);
     char *more = vec_text("");
 
-    if (is->trend == TREND_FILLED) {
+    if (is->trend == TREND_FILLED && is->beyond) {
+        free(more);
+        more = vec_format(", not in the time of %u more", is->beyond);
+    } else if (is->trend == TREND_FILLED) {
         free(more);
         more = vec_format(", not in the last %u", is->rest);
     } else if (is->trend == TREND_GROWS && growth_swells(is)) {

@@ -17,6 +17,10 @@
  * gave back in a round before, counts as the end of one more round where the others leave it open
  * whether it grows.
  *
+ * A program may go on without rounds: it replays graphs that its evaluations captured. What the
+ * rounds leave open, and what holds no more behind them, is judged as if they had gone on for as
+ * long as places that ask for memory equally often in each of them do.
+ *
  * A site that rose once, while all sites together hold no more than before, is steady: the same
  * memory is asked for in another way.
  *
@@ -41,6 +45,7 @@ struct growth_rounds {
     uint32_t *anchor; /* of each; TRACE_NONE: detected */
     uint32_t count;
     uint32_t failure; /* the request that failed in the round behind them, an event; 0: none */
+    uint32_t end;     /* of the part of the record that was looked at, an event */
 };
 
 struct growth_site {

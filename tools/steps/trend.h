@@ -63,6 +63,7 @@ struct trend_figures {
     bool adds_blocks;     /* there are more blocks after each rise */
     bool falls;           /* it comes and goes; `first` is `last` without what it gained */
     uint32_t rounds;      /* that were judged */
+    uint32_t beyond;      /* growth.h: rounds' time that it rested behind them; 0: was not asked */
     uint64_t first_rise, last_rise; /* if each rise is at least the one before it, else 0 */
     struct gains gains;
     enum trend_why why; /* of TREND_UNKNOWN */

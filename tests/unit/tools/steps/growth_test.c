@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: growth.c larger.c */
+/* covers: growth.c larger.c places.c */
 #include "tests/check.h"
 #include "tests/unit/tools/story.h"
 
@@ -164,6 +164,30 @@ TEST(what_is_filled_and_what_may_grow)
             {"once in the last step", "s.)", 5, "s+a)", TREND_UNKNOWN, "+100.00 B in 1 of 5 steps"},
             {"an evaluation before the exit", "s.)", 5, "v+a)v+a)v+a) -a-a-a", TREND_UNKNOWN,
                     "+200.00 B in 2 of 2 vals"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+        check_row(&rows[i]);
+}
+
+/* Graphs that were captured in evaluations are replayed; "." is asked for around each of them. */
+TEST(what_rests_while_the_program_goes_on_without_rounds_is_filled)
+{
+    static const struct row rows[] = {
+            {"for long enough", "", 1, "v.)v.+a)v.+a+a) ...", TREND_FILLED,
+                    "+300.00 B in 2 of 2 vals, not in the time of 3 more"},
+            {"not for long enough", "", 1, "v.)v.+a)v.+a+a) ..", TREND_UNKNOWN,
+                    "+300.00 B in 2 of 2 vals"},
+            {"the vals ask for it more often", "", 1, "v.)v..+a)v..+a+a) .....", TREND_UNKNOWN,
+                    "+300.00 B in 2 of 2 vals"},
+            {"they do not ask for it equally often", "", 1, "v.)v..+a)v.+a+a) .......",
+                    TREND_UNKNOWN, "+300.00 B in 2 of 2 vals"},
+            {"it holds more for a while", "", 1, "v.)v.+a)v.+a+a) ..+a-a.....", TREND_UNKNOWN,
+                    "+300.00 B in 2 of 2 vals"},
+            {"it gives back, and holds as much again", "", 1, "v.)v.+a)v.+a+a) ..-a+a.....",
+                    TREND_FILLED, "+300.00 B in 2 of 2 vals, not in the time of 7 more"},
+            {"what grows clearly, grows", "", 1, "v.+a)v.+a)v.+a) .......", TREND_GROWS,
+                    "+100.00 B a val"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
