@@ -124,7 +124,7 @@ int pyhost_passes(void);
 uint64_t pyhost_passes_begun(void);
 
 /*
- * For preload/held. A function of the interpreter's C interface; NULL: it has none of this name.
+ * For the rooms above. A function of the interpreter's C interface; NULL: it has none of this name.
  * Only while the interpreter is known, which it is in all functions that it calls.
  */
 void *pyhost_function(const char *name);

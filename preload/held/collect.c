@@ -7,7 +7,7 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/grown.h"
-#include "preload/held/pycall.h"
+#include "preload/python/pycall.h"
 #include "tracker/capture/capture.h"
 
 #include "alloc/pool.h"

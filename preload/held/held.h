@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * held.h - which objects of a Python program refer to its live device memory (KEDGE_HELD).
+ * held.h - when a program is asked who refers to its live device memory, as KEDGE_HELD says.
  *
- *     a framework makes its error ────┐ (tp_init of OutOfMemoryError, AcceleratorError, MemoryError)
- *     memory has grown (grown.c) ─────┤ (a step, a backward pass, a module's call)
- *     the interpreter ends ───────────┼─► held.py walks the program's objects ─► capture_held
- *          (threading._shutdown)      │      with kedge's live blocks: joined by address
- *     `kedge held` asks (asked.c) ────┘
+ *     a framework makes its error ────┐ (helderrors.h)
+ *     memory has grown ───────────────┤ (heldrounds.h: a step, a backward pass, a module's call)
+ *     the interpreter ends ───────────┼─► objects of Python (heldwalk.h) ───┐
+ *          (threading._shutdown)      │                                     ├─► capture_held
+ *     `kedge held` asks (asked.h) ────┤                                     │
+ *     a request fails, the process ───┴─► words of memory (scan.h), where ──┘
+ *     exits                               no known framework is loaded
  *
- * held.py is compiled at each walk, in a namespace of its own: no module is added, and nothing of
- * it stays. Its bounds are those of held.c; further limits are in kedge-run(1).
+ * A walk runs in the thread that makes the error, has stepped or ends the interpreter, or in one
+ * of ours (asked.h); a scan in the one whose request has failed or that exits, or in one of ours.
+ * Bounds are those of heldwalk.c and scan.h; further limits are in kedge-run(1).
  *
- * The walk runs in the thread that makes the error, has stepped or ends the interpreter, or in one
- * of ours (asked.c). It holds the GIL; other Python threads stand still meanwhile (bounded by KEDGE_HELD=seconds=). It calls no code of the
- * program, and an error in it is dropped, unless it is an interrupt, which the program gets.
- *
- * Threads: those that hold the GIL of the main interpreter. No lock of ours, no malloc of ours.
+ * Threads: those that hold the GIL of the main interpreter, but for held_start and held_exits. No
+ * lock of ours, no malloc of ours.
  */
 #ifndef KEDGE_PRELOAD_HELD_H
 #define KEDGE_PRELOAD_HELD_H
@@ -23,7 +23,7 @@
 #include "preload/anchors/pyhost.h"
 #include "tracker/base/config.h"
 
-/* From the constructor: keeps what KEDGE_HELD asks for. True: held_at is to be called. */
+/* From the constructor: keeps what KEDGE_HELD asks for. Returns whether held_at is to be called. */
 bool held_start(const struct config *config);
 
 /* At each audit event of the interpreter: watches what is not watched yet. */
@@ -41,7 +41,10 @@ void held_at(const struct pyhost_moment *moment);
  */
 struct pyhost_object *held_holders(struct pyhost_object *reference);
 
-/* The process exits, after the program's own destructors: a program without PyTorch is scanned. */
+/*
+ * The process exits, after the program's own destructors: a program without a known framework is
+ * scanned. In the thread that exits, without the GIL.
+ */
 void held_exits(void);
 
 /* The interpreter has ended. */

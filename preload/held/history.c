@@ -6,7 +6,7 @@
 #include "preload/driver/life.h"
 #include "preload/driver/session.h"
 #include "preload/held/held_text.h"
-#include "preload/held/pycall.h"
+#include "preload/python/pycall.h"
 #include "tracker/capture/capture.h"
 
 #include <stdint.h>

@@ -11,7 +11,7 @@
  * PyTorch uses another allocator, or none of its names is there, nothing is recorded. Once the
  * program records a history itself, ours ends, as if it had not been: the program's is read instead.
  *
- * history.py is compiled each time, as held.py is (held.h). An error in it is dropped, and noted in
+ * history.py is compiled each time, as held.py is (heldwalk.h). An error in it is dropped, and noted in
  * the capture, unless it is an interrupt, which the program gets.
  *
  * Threads: those that hold the GIL of the main interpreter. No lock of ours, no malloc of ours.

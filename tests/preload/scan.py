@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: scan.c scanread.c scanstack.c datanames.c heldnames.c asked.c
+# covers: scan.c scanread.c scanroots.c scanrows.c scanstack.c scanwords.c datanames.c heldnames.c asked.c
 """KEDGE_HELD=scan: what C and C++ programs hold their device memory by. No planted holder may have a wrong name, at any level of
 optimisation, with the files at hand, from a bundle, and without symbols; and nothing happens to a program whose other threads allocate,
 end and unload libraries meanwhile.

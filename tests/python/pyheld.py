@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: asked.c ask.c cmd_held.c collect.c held.c pycall.c still.c storages.c young.c pyhost.c report_held.c
+# covers: asked.c ask.c cmd_held.c collect.c held.c helderrors.c heldrounds.c heldwalk.c pycall.c still.c storages.c young.c pyhost.c report_held.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE

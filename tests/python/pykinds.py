@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: kinds.c kindwalk.c tensors.c datakind.c report_kinds.c pyhost.c
+# covers: kinds.c kindroots.c kindwalk.c tensors.c datakind.c report_kinds.c pyhost.c
 """What the memory of a Python program is, by kind and name, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pykinds.py CASE

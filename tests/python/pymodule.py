@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: export_module.c held.c capheld.c captotal.c
+# covers: export_module.c held.c heldwalk.c capheld.c captotal.c
 """The module `kedge` (tools/python) in programs, under every CPython 3.10 to 3.15 that is found.
 
     pymodule.py CASE

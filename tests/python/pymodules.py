@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: pynames.c pytoken.c titles.c kindwalk.c
+# covers: pynames.c pytoken.c titles.c kindroots.c
 """Modules as anchors, each with a name of its own, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pymodules.py CASE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heldnames.h - names in the rows of a scan (preload/held/scan.h).
+ * heldnames.h - names in the rows of a scan (preload/scan/scan.h).
  *
  *     "#12" ─► frame of stack 12 ─► symbols.h ─► "global 'cache[2].ptr' of libfoo.so foo.c:7"
  *     "#13 on the stack of thread 'io'" ─► "local 'buffer' in read_all io.c:40 on the stack of ..."

@@ -8,7 +8,7 @@
 #include "tools/base/vec.h"
 
 #define INSIDE_NOBODY "no tensor\nno Python object"
-#define INSIDE_ROWS   200u /* of a walk that had no more (preload/held/held.py) */
+#define INSIDE_ROWS   200u /* of a walk that had no more (preload/held/walk/held.py) */
 
 /* A tensor in the order of addresses and times. */
 struct lying {

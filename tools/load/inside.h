@@ -5,7 +5,7 @@
  *     capture of the run: data, walks by address ─┐
  *     its record of tensors (area F), as a load ──┴─► the same, of the tensor that lay there then
  *
- * Segments are the blocks of such a run, so its looks and walks (preload/held) tell addresses inside
+ * Segments are the blocks of such a run, so its looks (preload/kinds) and walks (preload/held) tell addresses inside
  * of blocks. A tensor has an address for a while only; whose it was follows from the time.
  *
  * Threads: none. Memory: vec.h; the tensors' capture owns what it gets.

@@ -235,7 +235,7 @@ int capture_held_at(uint32_t walk, const uint64_t *addresses, size_t count);
 int capture_walk(
         uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */
 
-/* A look at the tensors that a framework's objects have (preload/held). Records of storages and
+/* A look at the tensors that a framework's objects have (preload/kinds). Records of storages and
  * roots come first; what is on record already is not written again. capture_data_end ends the look.
  * Of a storage inside of an allocation that is no record of the look before: other tensors come to
  * its address, which nobody tells. All with the GIL of one interpreter, or one thread. capture_data

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/young.h"
+#include "preload/python/young.h"
 
 #include "preload/anchors/pyhost.h"
-#include "preload/held/pycall.h"
+#include "preload/python/pycall.h"
 
 #include <stdbool.h>
 #include <stdint.h>

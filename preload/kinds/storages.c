@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/storages.h"
+#include "preload/kinds/storages.h"
 
 #include "preload/anchors/pyhost.h"
 #include "preload/driver/resolve.h"
-#include "preload/held/pycall.h"
+#include "preload/python/pycall.h"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which objects of a Python program refer to its device memory. held.c runs this text inside of the program, in a
+"""Which objects of a Python program refer to its device memory. heldwalk.c runs this text inside of the program, in a
 namespace of its own that has `modules` (sys.modules), `passes` and `quiet` (still.c), and `place_of` (storages.c); nothing imports
 it, and nothing of it stays.
 

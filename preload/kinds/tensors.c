@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/tensors.h"
+#include "preload/kinds/tensors.h"
 
 #include "preload/anchors/pyhost.h"
-#include "preload/held/pycall.h"
-#include "preload/held/storages.h"
+#include "preload/kinds/storages.h"
+#include "preload/python/pycall.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -294,4 +294,11 @@ object *tensors_new_objects(void)
         return list;
     pyhost_drop(list);
     return NULL;
+}
+
+object *tensors_own_dict(object *owner, const char *name)
+{
+    object *found = pyhost_own(owner, name);
+
+    return found && tensors_class(found) == TENSORS_DICT ? found : NULL;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/kindwalk.h"
+#include "preload/kinds/kindwalk.h"
 
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "preload/anchors/pyhost.h"
 #include "preload/base/guard.h"
 #include "preload/driver/session.h"
-#include "preload/held/tensors.h"
+#include "preload/kinds/kindroots.h"
+#include "preload/kinds/tensors.h"
 #include "tracker/capture/capture.h"
 
 #include <stdio.h>
@@ -15,61 +16,12 @@
 typedef struct pyhost_object object;
 
 enum {
-    NAME = 256,            /* bytes of a name; longer ones are cut */
-    NAMES = 8 << 20,       /* bytes of the names of parameters in one look */
-    DEEP = 64,             /* modules inside one another */
-    NESTED = 3,            /* containers inside one another, of an optimizer's state or arguments */
-    INPUTS = 64,           /* tensors of a call */
-    HELD = 16,             /* modules inside one another, where one of them is looked for */
-    KINDWALK_ROOTS = 4096, /* of a look */
-    NUMBERS = 65536        /* of roots of all looks */
+    NAME = 256,      /* bytes of a name; longer ones are cut */
+    NAMES = 8 << 20, /* bytes of the names of parameters in one look */
+    DEEP = 64,       /* modules inside one another */
+    NESTED = 3,      /* containers inside one another, of an optimizer's state or arguments */
+    INPUTS = 64      /* tensors of a call */
 };
-
-/* ---- roots ---------------------------------------------------------------------------------- */
-
-/* Of the last look; the objects are valid until the program goes on. */
-static struct root {
-    object *is;
-    uint32_t number;
-} * roots;
-static uint32_t root_count;
-
-/* Numbers of roots. One at the place of one of its class that has ended gets its number. */
-struct numbered {
-    uint64_t key;
-    uint64_t number;
-};
-static struct table numbers = TABLE_OF(struct numbered);
-
-static uint64_t kindwalk_key(const object *is)
-{
-    return (uintptr_t)is ^ (uintptr_t)tensors_class_name(is) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* False: there is no room. */
-static bool kindwalk_add_root(object *is)
-{
-    struct numbered *numbered = table_find(&numbers, kindwalk_key(is));
-
-    if (!roots)
-        roots = meta_map(KINDWALK_ROOTS * sizeof *roots);
-    if (!roots || root_count == KINDWALK_ROOTS)
-        return false;
-    if (!numbered && numbers.count < NUMBERS) {
-        numbered = table_add(&numbers, kindwalk_key(is));
-        if (numbered)
-            numbered->number = numbers.count;
-    }
-    if (numbered)
-        roots[root_count++] = (struct root){is, (uint32_t)numbered->number};
-    return numbered;
-}
-
-void kindwalk_forget(void)
-{
-    root_count = 0;
-    table_clear(&numbers);
-}
 
 /* ---- a look --------------------------------------------------------------------------------- */
 
@@ -156,20 +108,12 @@ static void kindwalk_join(char name[static NAME], const char *outer, object *key
     (void)snprintf(name, NAME, "%s%s%s", outer, *outer && text ? "." : "", text ? text : "");
 }
 
-/* The dict under this name in an object's own dict; NULL: there is none. */
-static object *kindwalk_dict(object *of, const char *name)
-{
-    object *found = pyhost_own(of, name);
-
-    return found && tensors_class(found) == TENSORS_DICT ? found : NULL;
-}
-
 /* ---- modules -------------------------------------------------------------------------------- */
 
 static void kindwalk_own(object *module, const char *path)
 {
-    object *parameters = kindwalk_dict(module, "_parameters");
-    object *buffers = kindwalk_dict(module, "_buffers");
+    object *parameters = tensors_own_dict(module, "_parameters");
+    object *buffers = tensors_own_dict(module, "_buffers");
     object *key, *value;
     char name[NAME];
     intptr_t at = 0;
@@ -203,28 +147,13 @@ static void kindwalk_module(object *module, const char *path, unsigned deep)
         return;
     }
     kindwalk_own(module, path);
-    children = kindwalk_dict(module, "_modules");
+    children = tensors_own_dict(module, "_modules");
     while (children && tensors_next(children, &at, &key, &value)) {
         if (tensors_class(value) != TENSORS_MODULE)
             continue;
         kindwalk_join(name, path, key);
         kindwalk_module(value, name, deep + 1);
     }
-}
-
-bool kindwalk_has_members(object *module)
-{
-    static const char *const members[] = {"_parameters", "_buffers", "_modules"};
-    object *key, *value;
-
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        object *dict = kindwalk_dict(module, members[i]);
-        intptr_t at = 0;
-
-        if (dict && tensors_next(dict, &at, &key, &value))
-            return true;
-    }
-    return false;
 }
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
@@ -281,7 +210,7 @@ static void kindwalk_state(object *value, const char *what, const char *of, unsi
 static void kindwalk_optimizer(object *optimizer)
 {
     object *groups = pyhost_own(optimizer, "param_groups");
-    object *states = kindwalk_dict(optimizer, "state");
+    object *states = tensors_own_dict(optimizer, "state");
     object *key, *value;
     intptr_t at = 0;
 
@@ -302,97 +231,17 @@ static void kindwalk_optimizer(object *optimizer)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* Adds the modules that no other module of the list has, and the optimizers. */
-static void kindwalk_choose(object *list)
-{
-    struct table inner = TABLE_OF(struct seen);
-    object *is, *key, *value;
-
-    for (intptr_t i = 0; (is = tensors_item(list, TENSORS_LIST, i)); i++) {
-        object *children =
-                tensors_class(is) == TENSORS_MODULE ? kindwalk_dict(is, "_modules") : NULL;
-        intptr_t at = 0;
-
-        while (children && tensors_next(children, &at, &key, &value))
-            if (tensors_class(value) == TENSORS_MODULE && value != is
-                    && !table_add(&inner, (uintptr_t)value))
-                walk.flags |= FORMAT_DATA_CUT;
-    }
-    for (intptr_t i = 0; (is = tensors_item(list, TENSORS_LIST, i)); i++) {
-        enum tensors_class class = tensors_class(is);
-        bool is_root = class == TENSORS_OPTIMIZER
-                || (class == TENSORS_MODULE && !table_find(&inner, (uintptr_t)is)
-                        && kindwalk_has_members(is));
-
-        if (is_root && !kindwalk_add_root(is))
-            walk.flags |= FORMAT_DATA_CUT;
-    }
-    table_clear(&inner);
-}
-
-/* Finds a module below another one, a few levels down, and appends its dotted name. */
-static bool kindwalk_find(
-        object *outer, const object *module, unsigned deep, char *name, size_t used, size_t size)
-{
-    object *children = kindwalk_dict(outer, "_modules");
-    object *key, *value;
-    intptr_t at = 0;
-
-    while (children && tensors_next(children, &at, &key, &value)) {
-        const char *text = tensors_text(key);
-        int length = snprintf(name + used, size - used, "%s%s", used ? "." : "", text ? text : "");
-
-        if (length < 0 || (size_t)length >= size - used || tensors_class(value) != TENSORS_MODULE)
-            continue;
-        if (value == module
-                || (deep < HELD
-                        && kindwalk_find(
-                                value, module, deep + 1, name, used + (size_t)length, size)))
-            return true;
-    }
-    return false;
-}
-
-object *kindwalk_whole(object *module, char *name, size_t size)
-{
-    for (uint32_t i = 0; i < root_count; i++)
-        if (roots[i].is != module && tensors_class(roots[i].is) == TENSORS_MODULE
-                && kindwalk_find(roots[i].is, module, 0, name, 0, size))
-            return roots[i].is;
-    return NULL;
-}
-
-static void kindwalk_search(void)
-{
-    object *list = tensors_new_objects();
-
-    if (list)
-        kindwalk_choose(list);
-    else
-        walk.flags |= FORMAT_DATA_CUT;
-    pyhost_drop(list);
-}
-
-void kindwalk_find_roots(bool really)
-{
-    root_count = 0;
-    if (!really || !tensors_begin())
-        return;
-    kindwalk_search();
-    tensors_end();
-}
-
 static void kindwalk_roots(enum tensors_class class)
 {
-    for (uint32_t i = 0; i < root_count; i++) {
-        if (tensors_class(roots[i].is) != class)
+    for (const struct kindroot *root = kindroots_next(NULL); root; root = kindroots_next(root)) {
+        if (tensors_class(root->is) != class)
             continue;
-        walk.root = roots[i].number;
-        kindwalk_put(FORMAT_DATA_ROOT, walk.root, 0, 0, tensors_class_name(roots[i].is));
+        walk.root = root->number;
+        kindwalk_put(FORMAT_DATA_ROOT, walk.root, 0, 0, tensors_class_name(root->is));
         if (class == TENSORS_MODULE)
-            kindwalk_module(roots[i].is, "", 0);
+            kindwalk_module(root->is, "", 0);
         else
-            kindwalk_optimizer(roots[i].is);
+            kindwalk_optimizer(root->is);
     }
 }
 
@@ -416,8 +265,8 @@ void kindwalk_look(bool reads_gradients)
             .flags = reads_gradients ? 0 : FORMAT_DATA_BUSY,
             .reads_gradients = reads_gradients,
     };
-    root_count = 0;
-    kindwalk_search();
+    if (!kindroots_search())
+        walk.flags |= FORMAT_DATA_CUT;
     kindwalk_roots(TENSORS_MODULE);
     kindwalk_roots(TENSORS_OPTIMIZER);
     guard_push();
@@ -449,11 +298,11 @@ static void kindwalk_named_group(object *group)
 
 bool kindwalk_step(object *optimizer, bool reads_gradients)
 {
-    const struct numbered *numbered = table_find(&numbers, kindwalk_key(optimizer));
+    uint32_t number = kindroots_number(optimizer);
     object *groups = pyhost_own(optimizer, "param_groups");
     object *group;
 
-    if (!numbered || !walk.names || !groups || !tensors_begin())
+    if (!number || !walk.names || !groups || !tensors_begin())
         return false;
     walk.flags = FORMAT_DATA_PART | (reads_gradients ? 0 : FORMAT_DATA_BUSY);
     walk.reads_gradients = reads_gradients;
@@ -463,7 +312,7 @@ bool kindwalk_step(object *optimizer, bool reads_gradients)
             i++)
         if (tensors_class(group) == TENSORS_DICT)
             kindwalk_named_group(group);
-    walk.root = (uint32_t)numbered->number;
+    walk.root = number;
     kindwalk_optimizer(optimizer);
     guard_push();
     session_report(capture_data_end(walk.storages, walk.flags));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/scanread.h"
+#include "preload/scan/scanread.h"
 
 #include "tracker/stacks/modules.h"
 

@@ -19,7 +19,7 @@
 #ifndef KEDGE_PRELOAD_SCANSTACK_H
 #define KEDGE_PRELOAD_SCANSTACK_H
 
-#include "preload/held/scanread.h"
+#include "preload/scan/scanread.h"
 
 #define SCANSTACK_BYTES_MAX (4u << 20) /* of a stack */
 #define SCANSTACK_NAME      20u        /* bytes of a thread's name, with its end */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/titles.h"
+#include "preload/kinds/titles.h"
 
 #include "alloc/base/meta.h"
 #include "alloc/base/table.h"
 #include "preload/anchors/pyhost.h"
 #include "preload/anchors/pytoken.h"
-#include "preload/held/kindwalk.h"
-#include "preload/held/tensors.h"
+#include "preload/kinds/kindroots.h"
+#include "preload/kinds/tensors.h"
 #include "tracker/where/anchor.h"
 
 #include <stdbool.h>
@@ -112,7 +112,7 @@ static void titles_name_model(struct title *title, object *model)
     char name[ANCHOR_NAME_MAX + 1];
     uint32_t number = 1;
 
-    title->is_whole = kindwalk_has_members(model);
+    title->is_whole = kindroots_has_members(model);
     while (titles_is_taken(class, number))
         number++;
     if (title->is_whole && !has_first && number == 1) {
@@ -135,7 +135,7 @@ static void titles_name_model(struct title *title, object *model)
 static const char *titles_make(object *module)
 {
     char inner[ANCHOR_NAME_MAX + 1], name[2 * ANCHOR_NAME_MAX + 2];
-    object *whole = kindwalk_whole(module, inner, sizeof inner);
+    object *whole = kindroots_whole(module, inner, sizeof inner);
     const struct title *of = whole ? titles_find(whole) : NULL;
     struct title *title;
 
@@ -163,7 +163,7 @@ static struct title *titles_last_of_class(object *module)
 {
     const char *class = tensors_class_name(module);
 
-    if (kindwalk_has_members(module))
+    if (kindroots_has_members(module))
         return NULL;
     for (struct title *at = table_next(&titles, NULL); at; at = table_next(&titles, at))
         if (at->class && !at->is_whole && strcmp(at->class, class) == 0 && titles_has_ended(at))
@@ -208,7 +208,7 @@ const char *titles_name(object *module)
     last = titles_last_of_class(module);
     if (last)
         return titles_take_over(module, last);
-    kindwalk_find_roots(titles_may_search());
+    kindroots_look(titles_may_search());
     return titles_make(module);
 }
 

@@ -21,7 +21,7 @@
  * Reads by system calls only (scanread.h), so that nothing faults while other threads allocate, end and
  * unload files. Runs where no lock of kedge is held: in the call that failed, in the thread of asked.c,
  * or in our destructor. Uses no malloc. Bounds: `seconds`; `most` blocks of malloc, about 100 bytes each
- * while it runs; SCAN_CHUNK_MAX bytes of each.
+ * while it runs; 16 MiB of each.
  *
  * Threads: any. Of two at once the second returns, but that of asked.c waits.
  */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/kinds.h"
+#include "preload/kinds/kinds.h"
 
 #include "alloc/base/table.h"
 #include "preload/anchors/pytoken.h"
 #include "preload/driver/life.h"
-#include "preload/held/kindwalk.h"
-#include "preload/held/still.h"
-#include "preload/held/tensors.h"
-#include "preload/held/titles.h"
+#include "preload/kinds/kindroots.h"
+#include "preload/kinds/kindwalk.h"
+#include "preload/kinds/tensors.h"
+#include "preload/kinds/titles.h"
+#include "preload/python/still.h"
 #include "tracker/capture/capture.h"
 
 typedef struct pyhost_object object;
@@ -83,7 +84,7 @@ static void kinds_module(const struct pyhost_moment *moment)
 
     if (!module || (++module->times > INPUTS && !kinds_is_due(module->times)))
         return;
-    if (module->times == 1 && kindwalk_has_members(moment->args[0]) && kinds_may_search()) {
+    if (module->times == 1 && kindroots_has_members(moment->args[0]) && kinds_may_search()) {
         kinds_look();
         titles_after_look(moment->args[0]);
     }
@@ -165,6 +166,6 @@ void kinds_forget(void)
 {
     is_found = false;
     table_clear(&called);
-    kindwalk_forget();
+    kindroots_forget();
     tensors_forget();
 }

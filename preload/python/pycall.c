@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/pycall.h"
+#include "preload/python/pycall.h"
 
 #include "preload/base/guard.h"
 #include "tracker/capture/capture.h"

@@ -6,9 +6,7 @@
  *     optimizers  parameters that are no module's, and the tensors of `state`: "exp_avg of NAME"
  *     inputs      tensors among the arguments of a call of an outermost module
  *
- * Modules are looked at from *roots* on: modules that no other live module has. Roots and
- * optimizers are found among all objects that the collector knows, which takes 10 to 30 ns for each
- * of them. Each gets a number. No reference to them is kept.
+ * Modules are looked at from roots on (kindroots.h). No reference to an object is kept.
  *
  * A name is told once for each block (capture_data). Scripted modules, whose members are in C, and
  * sparse tensors are not looked at.
@@ -19,12 +17,13 @@
 #define KEDGE_PRELOAD_KINDWALK_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct pyhost_object;
 
-/* Looks at all roots and optimizers. */
+/*
+ * Looks at all roots. `reads_gradients` false: a backward pass may be running, so they are left out.
+ */
 void kindwalk_look(bool reads_gradients);
 
 /*
@@ -33,23 +32,8 @@ void kindwalk_look(bool reads_gradients);
  */
 bool kindwalk_step(struct pyhost_object *optimizer, bool reads_gradients);
 
-/* Looks for roots alone. `really` false: there are none, a search would take too long. */
-void kindwalk_find_roots(bool really);
-
-/*
- * Right after either: the first root that has a module, which gets its dotted name there. NULL: it
- * is in no root, or is one.
- */
-struct pyhost_object *kindwalk_whole(struct pyhost_object *module, char *name, size_t size);
-
-/* Whether a module has parameters, buffers or modules: else it needs no search. */
-bool kindwalk_has_members(struct pyhost_object *module);
-
 /* Records the tensors among the arguments of a call of `args[0]`, as of a vectorcall. */
 void kindwalk_inputs(
         struct pyhost_object *const *args, uint64_t count, struct pyhost_object *names);
-
-/* The interpreter has ended. */
-void kindwalk_forget(void);
 
 #endif

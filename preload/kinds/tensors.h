@@ -11,7 +11,7 @@
 #ifndef KEDGE_PRELOAD_TENSORS_H
 #define KEDGE_PRELOAD_TENSORS_H
 
-#include "preload/held/storages.h"
+#include "preload/kinds/storages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,6 +60,9 @@ struct pyhost_object *tensors_new_grad(struct pyhost_object *tensor);
 
 /* Whether autograd computed it. */
 bool tensors_is_computed(struct pyhost_object *tensor);
+
+/* The dict under this name in an object's own dict, borrowed; NULL: there is none. */
+struct pyhost_object *tensors_own_dict(struct pyhost_object *owner, const char *name);
 
 /* Pairs of a dict. */
 uint64_t tensors_count(struct pyhost_object *dict);

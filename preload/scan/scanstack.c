@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/scanstack.h"
+#include "preload/scan/scanstack.h"
 
 #include "tracker/stacks/cfirule.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "preload/held/still.h"
+#include "preload/python/still.h"
 
-#include "preload/held/young.h"
+#include "preload/python/young.h"
 
 #include <stdint.h>
 #include <time.h>
