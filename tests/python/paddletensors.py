@@ -6,6 +6,7 @@ import collections  # noqa: F401
 import contextlib  # noqa: F401
 import gc  # noqa: F401
 import operator  # noqa: F401
+import os
 import sys
 import threading  # noqa: F401
 import types
@@ -46,10 +47,17 @@ class Tensor:
     shape = property(lambda self: list(self._shape))
 
     def element_size(self):
+        if self._at is None:
+            os._exit(11)  # PaddlePaddle follows a null pointer
         return self._element
 
     def __getitem__(self, part):
         return Tensor(Tensor.kept[id(self)], self._at + part.start * self._element, [self._shape[0] - part.start], self._element)
+
+
+def bare(*_):
+    """A tensor with nothing behind it."""
+    return Tensor(None, None, [], None)
 
 
 def empty(shape, dtype):
@@ -80,6 +88,8 @@ class Linear(Layer):
         self._parameters["weight"] = empty([rows, columns], "float32")
 
 
+base = types.SimpleNamespace(core=types.SimpleNamespace(
+    eager=types.SimpleNamespace(Tensor=bare), VarDesc=types.SimpleNamespace(VarType=types.SimpleNamespace(FP32=5, STEP_SCOPES=11))))
 nn, optimizer = types.SimpleNamespace(Layer=Layer, Linear=Linear), types.ModuleType("paddle.optimizer")
 optimizer.Optimizer = type("Optimizer", (), {})
 sys.modules["paddle.optimizer"] = optimizer

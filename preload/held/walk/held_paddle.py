@@ -24,12 +24,15 @@ class Paddle(Arrays):
         if self.is_array(obj):
             return super().storage(obj)
         try:
-            address, size = self.address(obj), self.element(obj)
+            address = self.address(obj)
+            if not address: # its class in C++ follows a null pointer to the size of an element
+                return None
+            size = self.element(obj)
             for length in self.shape.__get__(obj):
                 size *= length
         except (RuntimeError, TypeError, AttributeError, ValueError):
             return None
-        return (address, size, 0) if address and size > 0 else None
+        return (address, size, 0) if size > 0 else None
 
     def joined(self, pairs):
         """A view is a tensor like any other: what overlaps lies in one storage."""

@@ -41,6 +41,8 @@ HOOKS = [hook()]
 NET = Net()
 WHOLE = make("tensor and view", r"^(WHOLE AND PART|PART AND WHOLE)$")
 PART = WHOLE[4096:]
+# As to_static has them: nothing is behind it, and PaddlePaddle ends the process if it is asked for the size of an element.
+SCOPE = paddle.base.core.eager.Tensor(paddle.base.core.VarDesc.VarType.FP32, [], "scope", paddle.base.core.VarDesc.VarType.STEP_SCOPES, True)
 
 
 def step():
