@@ -465,7 +465,7 @@ static void pyhost_tell(struct pyhost_moment moment)
 /* A module that is called outermost has a range of its own, unless it is the program's first. */
 static object *pyhost_call_named(object *callable, object *const *args, size_t count, object *names)
 {
-    const char *title = names_wanted && parts.name && pyloop_inner() ? parts.name(args[0]) : NULL;
+    const char *title = parts.name && pyloop_inner() ? parts.name(args[0]) : NULL;
     char name[ANCHOR_NAME_MAX + 1];
     object *result;
 
@@ -478,20 +478,25 @@ static object *pyhost_call_named(object *callable, object *const *args, size_t c
     return result;
 }
 
+/* PaddlePaddle's compiled functions are called as its layers are. */
+static bool pyhost_is_module(enum pyhost_framework framework, object *self)
+{
+    return framework == PYHOST_TORCH || pyhost_own(self, "_sub_layers");
+}
+
 static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framework, object *callable,
         object *const *args, size_t count, object *names)
 {
     object *self = pyhost_count(count) > 0 ? args[0] : NULL;
     struct pyhost_inner here = {self, NULL}, *before = pyloop_inner();
-    bool is_told = parts.at && framework == PYHOST_TORCH
-            && (kind == PYLOOP_FORWARD || kind == PYLOOP_OPTIMIZER);
+    bool is_told = parts.at && (kind == PYLOOP_FORWARD || kind == PYLOOP_OPTIMIZER);
     struct pyloop_call call;
     bool trains, is_real;
     object *result;
 
     if (!pyloop_may_open(kind)) {
-        if (framework == PYHOST_TORCH && names_wanted && kind == PYLOOP_FORWARD && self
-                && pyloop_inner() && pyloop_in_forward())
+        if (names_wanted && kind == PYLOOP_FORWARD && self && pyloop_inner() && pyloop_in_forward()
+                && pyhost_is_module(framework, self))
             return pyhost_call_inner(callable, args, count, names);
         return plain_call(callable, args, count, names);
     }
@@ -503,16 +508,16 @@ static object *pyhost_call(enum pyloop_kind kind, enum pyhost_framework framewor
     if (!is_real)
         return plain_call(callable, args, count, names);
     if (is_told)
-        pyhost_tell((struct pyhost_moment){kind, true, trains, args, count, names});
+        pyhost_tell((struct pyhost_moment){framework, kind, true, trains, args, count, names});
     pyloop_enter(&call, kind, trains, pyhost_who(args, count, kind == PYLOOP_SCALER));
     if (kind == PYLOOP_FORWARD && pyloop_in_forward())
         pyloop_set_inner(&here);
-    result = framework == PYHOST_TORCH && kind == PYLOOP_FORWARD
+    result = names_wanted && kind == PYLOOP_FORWARD && self && pyhost_is_module(framework, self)
             ? pyhost_call_named(callable, args, count, names)
             : plain_call(callable, args, count, names);
     pyloop_set_inner(before);
     if (is_told && result)
-        pyhost_tell((struct pyhost_moment){kind, false, trains, args, count, names});
+        pyhost_tell((struct pyhost_moment){framework, kind, false, trains, args, count, names});
     pyloop_leave(&call, !result);
     return result;
 }
@@ -527,9 +532,26 @@ PYHOST_WATCHER(pyhost_torch_data, PYLOOP_DATA, PYHOST_TORCH)
 PYHOST_WATCHER(pyhost_torch_optimizer, PYLOOP_OPTIMIZER, PYHOST_TORCH)
 PYHOST_WATCHER(pyhost_torch_scaler, PYLOOP_SCALER, PYHOST_TORCH)
 PYHOST_WATCHER(pyhost_paddle_forward, PYLOOP_FORWARD, PYHOST_PADDLE)
-PYHOST_WATCHER(pyhost_paddle_backward, PYLOOP_BACKWARD, PYHOST_PADDLE)
 PYHOST_WATCHER(pyhost_paddle_data, PYLOOP_DATA, PYHOST_PADDLE)
 PYHOST_WATCHER(pyhost_paddle_optimizer, PYLOOP_OPTIMIZER, PYHOST_PADDLE)
+
+static int paddle_passes; /* changed with the GIL */
+
+int pyhost_paddle_passes(void)
+{
+    return paddle_passes;
+}
+
+static object *pyhost_paddle_backward(
+        object *callable, object *const *args, size_t count, object *names)
+{
+    object *result;
+
+    paddle_passes++;
+    result = pyhost_call(PYLOOP_BACKWARD, PYHOST_PADDLE, callable, args, count, names);
+    paddle_passes--;
+    return result;
+}
 
 static const vectorcall_fn watchers[][PYLOOP_SCALER + 1] = {
         [PYHOST_TORCH] = {[PYLOOP_FORWARD] = pyhost_torch_forward,
@@ -624,6 +646,8 @@ bool pyhost_watch_init(object *type, pyhost_init ours, pyhost_init *ret_theirs)
     was = pyhost_is_type(type) ? (uintptr_t)pyhost_word_at(type, TYPE_INIT) : 0;
     if (!slot || !was || was == is || (uintptr_t)slot(type, PY_TP_INIT) != was)
         return was == is;
+    if (*ret_theirs && (uintptr_t)*ret_theirs != was)
+        return true; /* of the interpreter before, below another function of ours */
     memcpy(ret_theirs, &was, sizeof was);
     memcpy((char *)type + TYPE_INIT, &is, sizeof is);
     return true;
@@ -674,7 +698,8 @@ static object *pyhost_backward(object *self, object *args, object *keywords)
     result = engine_call(self, args, keywords);
     passes--;
     if (opens && parts.at && result)
-        pyhost_tell((struct pyhost_moment){PYLOOP_BACKWARD, false, true, &self, 1, NULL});
+        pyhost_tell(
+                (struct pyhost_moment){PYHOST_TORCH, PYLOOP_BACKWARD, false, true, &self, 1, NULL});
     if (opens)
         pyloop_leave(&call, !result);
     return result;
@@ -719,6 +744,7 @@ static void pyhost_end(void)
     grad_function = NULL;
     tracer_state = NULL;
     passes = 0;
+    paddle_passes = 0;
     atomic_store(&state, WANTED);
 }
 

@@ -31,11 +31,17 @@
 
 struct pyhost_object; /* an object of the interpreter */
 
+enum pyhost_framework {
+    PYHOST_TORCH,
+    PYHOST_PADDLE, /* for a decorated function (functools.wraps) the innermost one is watched */
+};
+
 /*
- * A call of a watched function of PyTorch's: an outermost module, an optimizer's step, or a backward
+ * A call of a watched function: of an outermost module, an optimizer's step, or PyTorch's backward
  * pass that has ended.
  */
 struct pyhost_moment {
+    enum pyhost_framework framework;
     enum pyloop_kind kind;
     bool is_begin;                     /* else it has ended, without an exception */
     bool trains;                       /* it is part of training, not of an evaluation */
@@ -99,11 +105,6 @@ size_t pyhost_list_size(struct pyhost_object *list);
 struct pyhost_object *pyhost_list_at(struct pyhost_object *list, size_t i);
 void pyhost_drop(struct pyhost_object *of); /* NULL: no effect */
 
-enum pyhost_framework {
-    PYHOST_TORCH,
-    PYHOST_PADDLE, /* for a decorated function (functools.wraps) the innermost one is watched */
-};
-
 /* Watches a Python function. True if it is watched, already or from here on. */
 bool pyhost_watch_function(
         struct pyhost_object *function, enum pyloop_kind kind, enum pyhost_framework framework);
@@ -115,12 +116,15 @@ bool pyhost_watch_function(
 bool pyhost_watch_engine(struct pyhost_object *engine, const char *method);
 
 /*
- * How many calls of this method are running, in all threads: backward passes. -1: it is not
+ * How many calls of this method are running, in all threads: PyTorch's backward passes. -1: it is not
  * watched, so this is not known.
  */
 int pyhost_passes(void);
 
-/* How many have begun. */
+/* The same of PaddlePaddle's `backward`, 0 without PaddlePaddle. */
+int pyhost_paddle_passes(void);
+
+/* How many of PyTorch's have begun. */
 uint64_t pyhost_passes_begun(void);
 
 /*

@@ -26,7 +26,7 @@ struct way {
 };
 
 static struct table ways = TABLE_OF(struct way);
-static object *modules_key;
+static object *modules_key, *layers_key; /* PyTorch's, PaddlePaddle's */
 static uint64_t failures;
 
 static uint64_t pynames_key(const object *outer, const object *module)
@@ -34,10 +34,18 @@ static uint64_t pynames_key(const object *outer, const object *module)
     return ((uintptr_t)outer * UINT64_C(0x9e3779b97f4a7c15)) ^ (uintptr_t)module;
 }
 
+/* The dict of the modules in a module; NULL: there is none. */
+static object *pynames_children(object *of)
+{
+    object *children = pyhost_own_at(of, modules_key);
+
+    return children ? children : pyhost_own_at(of, layers_key);
+}
+
 static bool pynames_leads(const struct way *way, object *at, const object *module)
 {
     for (unsigned i = 0; i < way->depth; i++) {
-        object *children = pyhost_own_at(at, modules_key);
+        object *children = pynames_children(at);
 
         at = children ? pyhost_in_dict(children, way->keys[i]) : NULL;
         if (!at)
@@ -76,7 +84,7 @@ static struct way *pynames_new_way(const object *outer, const object *module)
 /* Looks for `module` exactly `left` levels below `outer`; the keys are borrowed. */
 static bool pynames_find(object *outer, const object *module, unsigned left, object **ret_keys)
 {
-    object *children = pyhost_own_at(outer, modules_key);
+    object *children = pynames_children(outer);
     object *key, *child;
     intptr_t at = 0;
 
@@ -168,7 +176,9 @@ bool pynames_below(const struct pyhost_inner *call, char name[static ANCHOR_NAME
 
     if (!modules_key)
         modules_key = pyhost_new_key("_modules");
-    if (!call->outer || !modules_key)
+    if (!layers_key)
+        layers_key = pyhost_new_key("_sub_layers");
+    if (!call->outer || !modules_key || !layers_key)
         return false;
     if (pynames_known(call, name))
         return true;
@@ -192,4 +202,5 @@ void pynames_forget(void)
             meta_put(way->name, strlen(way->name) + 1);
     table_clear(&ways);
     modules_key = NULL;
+    layers_key = NULL;
 }

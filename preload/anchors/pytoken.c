@@ -16,14 +16,15 @@ struct kept {
 };
 
 static struct table kept = TABLE_OF(struct kept);
-static object *keys[2];
+static object *keys[4];
 
 static object *pytoken_of(object *of)
 {
-    static const char *const names[] = {"_non_persistent_buffers_set", "_zero_grad_profile_name"};
+    static const char *const names[] = {"_non_persistent_buffers_set", "_zero_grad_profile_name",
+            "_non_persistable_buffer_names_set", "_opti_name_list"};
     object *token = NULL;
 
-    for (unsigned i = 0; i < 2 && !token; i++) {
+    for (unsigned i = 0; i < sizeof names / sizeof *names && !token; i++) {
         if (!keys[i])
             keys[i] = pyhost_new_key(names[i]);
         token = keys[i] ? pyhost_own_at(of, keys[i]) : NULL;
@@ -71,6 +72,5 @@ bool pytoken_has_ended(const object *token)
 void pytoken_forget(void)
 {
     table_clear(&kept);
-    keys[0] = NULL;
-    keys[1] = NULL;
+    memset(keys, 0, sizeof keys);
 }

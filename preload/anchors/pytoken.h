@@ -3,7 +3,8 @@
  * pytoken.h - whether the module or optimizer at an address is still the same, without keeping it.
  *
  * Its token is what only it has and what keeps nothing alive: a module's set of names of
- * non-persistent buffers, the name of an optimizer's profile. As long as we keep a token, no other
+ * non-persistent buffers, the name of a PyTorch optimizer's profile, the list of names of a
+ * PaddlePaddle optimizer's state. As long as we keep a token, no other
  * object gets it. What had it has ended once all references to it are ours.
  *
  * Threads: those that hold the GIL of the main interpreter. Memory: meta.h.

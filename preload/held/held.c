@@ -153,7 +153,7 @@ void held_at(const struct pyhost_moment *moment)
     enum format_walk_why why = FORMAT_WALK_NONE;
     struct grown *place;
 
-    if (!is_found || !heldwalk_may())
+    if (!is_found || moment->framework != PYHOST_TORCH || !heldwalk_may())
         return;
     place = heldrounds_of(moment);
     if ((wanted & WANTED_GROWTH) && place && heldrounds_have_grown(place))

@@ -30,7 +30,7 @@ bool held_start(const struct config *config);
 void held_find(void);
 
 /*
- * A moment of a training loop or a service: walks if memory has grown, and after the 4th, 8th ...
+ * A moment of a training loop or a service of PyTorch's: walks if memory has grown, and after the 4th, 8th ...
  * step of all optimizers if that is wanted.
  */
 void held_at(const struct pyhost_moment *moment);

@@ -74,17 +74,16 @@ void kindroots_forget(void)
 
 bool kindroots_has_members(object *module)
 {
-    static const char *const members[] = {"_parameters", "_buffers", "_modules"};
-    object *key, *value;
+    static const char *const members[] = {"_parameters", "_buffers"};
+    object *children = tensors_children(module);
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         object *dict = tensors_own_dict(module, members[i]);
-        intptr_t at = 0;
 
-        if (dict && tensors_next(dict, &at, &key, &value))
+        if (dict && tensors_count(dict) > 0)
             return true;
     }
-    return false;
+    return children && tensors_count(children) > 0;
 }
 
 /* An entry of `inner`: a module that another one has. */
@@ -100,8 +99,7 @@ static bool kindroots_choose(object *list)
     bool is_whole = true;
 
     for (intptr_t i = 0; (is = tensors_item(list, TENSORS_LIST, i)); i++) {
-        object *children =
-                tensors_class(is) == TENSORS_MODULE ? tensors_own_dict(is, "_modules") : NULL;
+        object *children = tensors_class(is) == TENSORS_MODULE ? tensors_children(is) : NULL;
         intptr_t at = 0;
 
         while (children && tensors_next(children, &at, &key, &value))
@@ -126,7 +124,7 @@ static bool kindroots_choose(object *list)
 static bool kindroots_find(
         object *outer, const object *module, unsigned deep, char *name, size_t used, size_t size)
 {
-    object *children = tensors_own_dict(outer, "_modules");
+    object *children = tensors_children(outer);
     object *key, *value;
     intptr_t at = 0;
 

@@ -5,10 +5,12 @@
 #include "preload/anchors/pytoken.h"
 #include "preload/driver/life.h"
 #include "preload/kinds/kindroots.h"
+#include "preload/kinds/kindstate.h"
 #include "preload/kinds/kindwalk.h"
 #include "preload/kinds/tensors.h"
 #include "preload/kinds/titles.h"
 #include "preload/python/still.h"
+#include "preload/request/oom.h"
 #include "tracker/capture/capture.h"
 
 typedef struct pyhost_object object;
@@ -31,7 +33,9 @@ struct called {
 static struct table called = TABLE_OF(struct called);
 static uint64_t strangers, failures;
 static bool is_wanted, is_found;
-static pyhost_init make_error; /* the class's own function */
+static pyhost_init make_error, make_memory_error; /* the classes' own functions */
+static bool is_memory_found;
+static uint64_t refused; /* requests, counted by oom.c at the last MemoryError */
 
 /* The first time, then each time that the number has doubled. */
 static bool kinds_is_due(uint64_t times)
@@ -46,7 +50,8 @@ static bool kinds_may_look(void)
 
 static bool kinds_may_read_gradients(void)
 {
-    return pyhost_passes() == 0 && still_find() && !still_is_at_work();
+    return (pyhost_passes() == 0 || !pyhost_has_module("torch._C")) && pyhost_paddle_passes() == 0
+            && still_find() && !still_is_at_work();
 }
 
 static void kinds_look(void)
@@ -91,29 +96,19 @@ static void kinds_module(const struct pyhost_moment *moment)
     kindwalk_inputs(moment->args, moment->count, moment->names);
 }
 
-/* An optimizer's state; NULL: it wraps the optimizer that has it. */
-static object *kinds_state(object *optimizer)
-{
-    object *state = pyhost_own(optimizer, "state");
-
-    return state && tensors_class(state) == TENSORS_DICT ? state : NULL;
-}
-
 static void kinds_optimizer(const struct pyhost_moment *moment)
 {
     struct called *optimizer = kinds_called(moment->args[0]);
-    object *state;
     uint64_t members;
 
     if (!optimizer)
         return;
-    state = kinds_state(moment->args[0]);
     if (moment->is_begin) { /* its first step may run out of memory */
         if (optimizer->times == 0)
             kinds_look();
         return;
     }
-    members = state ? tensors_count(state) : 0;
+    members = kindstate_count(moment->args[0]);
     if (!kinds_is_due(++optimizer->times) && members == optimizer->members)
         return;
     optimizer->members = members;
@@ -131,16 +126,36 @@ void kinds_at(const struct pyhost_moment *moment)
         kinds_optimizer(moment);
 }
 
-static int kinds_error(object *self, object *args, object *keywords)
+static void kinds_failed(void)
 {
     static bool is_busy;
+
+    if (is_busy || !kinds_may_look() || !kinds_is_due(++failures))
+        return;
+    is_busy = true;
+    kinds_look();
+    is_busy = false;
+}
+
+static int kinds_error(object *self, object *args, object *keywords)
+{
     int r = make_error(self, args, keywords);
 
-    if (r >= 0 && !is_busy && kinds_may_look() && kinds_is_due(++failures)) {
-        is_busy = true;
-        kinds_look();
-        is_busy = false;
-    }
+    if (r >= 0)
+        kinds_failed();
+    return r;
+}
+
+/* PaddlePaddle's error is Python's own class: others come without a request that has failed. */
+static int kinds_memory_error(object *self, object *args, object *keywords)
+{
+    int r = make_memory_error(self, args, keywords);
+    int device;
+    uint64_t count = oom_count(&device);
+
+    if (r >= 0 && count != refused)
+        kinds_failed();
+    refused = count;
     return r;
 }
 
@@ -150,10 +165,21 @@ bool kinds_start(const struct config *config)
     return is_wanted;
 }
 
+static void kinds_find_paddle(void)
+{
+    object *error;
+
+    if (!is_wanted || is_memory_found || !pyhost_has_module("paddle.optimizer"))
+        return;
+    error = pyhost_in_module("builtins", "MemoryError");
+    is_memory_found = error && pyhost_watch_init(error, kinds_memory_error, &make_memory_error);
+}
+
 void kinds_find(void)
 {
     object *error;
 
+    kinds_find_paddle();
     if (!is_wanted || is_found || !pyhost_has_module("torch._C"))
         return;
     error = pyhost_in_module("torch._C", "OutOfMemoryError");
@@ -165,6 +191,7 @@ void kinds_find(void)
 void kinds_forget(void)
 {
     is_found = false;
+    is_memory_found = false;
     table_clear(&called);
     kindroots_forget();
     tensors_forget();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kinds.h - what device memory of a PyTorch program is, by its modules and optimizers (KEDGE_KINDS).
+ * kinds.h - what device memory of a program is, by its modules and optimizers (KEDGE_KINDS).
  *
  *     pyhost.c: a module is called, an optimizer has stepped ─┐
- *     PyTorch makes an OutOfMemoryError ──────────────────────┴─► kindwalk_look ─► capture_data
+ *     PyTorch makes an OutOfMemoryError, Paddle a MemoryError ┴─► kindwalk_look ─► capture_data
  *
  * A look at all objects is made at the first call of an outermost module, unless a program has made
  * many of them, before the first step of each optimizer, and at failed allocations; a look at one

@@ -3,12 +3,12 @@
  * kindwalk.h - a look at what a framework's objects keep in device memory, by kind and name.
  *
  *     modules     _parameters, their gradients, _buffers; by the dotted names of named_parameters
- *     optimizers  parameters that are no module's, and the tensors of `state`: "exp_avg of NAME"
+ *     optimizers  parameters that are no module's, and their state (kindstate.h)
  *     inputs      tensors among the arguments of a call of an outermost module
  *
  * Modules are looked at from roots on (kindroots.h). No reference to an object is kept.
  *
- * A name is told once for each block (capture_data). Scripted modules, whose members are in C, and
+ * Storages and names are written by kindnote.h, a name once for each block (capture_data). Scripted modules, whose members are in C, and
  * sparse tensors are not looked at.
  *
  * Threads: those that hold the GIL of the main interpreter. Memory: meta.h.

@@ -2,6 +2,7 @@
 #include "preload/kinds/tensors.h"
 
 #include "preload/anchors/pyhost.h"
+#include "preload/kinds/paddlestorages.h"
 #include "preload/kinds/storages.h"
 #include "preload/python/pycall.h"
 
@@ -49,9 +50,15 @@ static struct {
     struct getter is_cuda, grad, grad_fn;
 } of;
 
-static bool is_found;
-static object *off;   /* holds __torch_function__ off; NULL outside of a look */
-static bool collects; /* the collector was on */
+/* The same of PaddlePaddle. */
+static struct {
+    object *tensor, *module, *optimizer;
+} paddle;
+
+static bool has_torch, has_paddle;
+static object *off;     /* holds __torch_function__ off; NULL: without PyTorch */
+static bool is_looking; /* between tensors_begin and tensors_end */
+static bool collects;   /* the collector was on */
 
 enum {
     CLASSES = 2048,
@@ -60,6 +67,7 @@ enum {
 static struct {
     const object *type;
     enum tensors_class class;
+    bool is_paddles;
 } classes[CLASSES]; /* of the current look */
 
 static object *tensors_type(const object *which)
@@ -99,35 +107,60 @@ static bool tensors_find_torch(void)
             && tensors_find_getter(&of.grad_fn, of.tensor, "grad_fn");
 }
 
+static bool tensors_find_paddle(void)
+{
+    paddle.tensor = pyhost_in_module("paddle", "Tensor");
+    paddle.module = pyhost_in_module("paddle.nn", "Layer");
+    paddle.optimizer = pyhost_in_module("paddle.optimizer", "Optimizer");
+    return paddle.tensor && paddle.module && paddle.optimizer && paddlestorages_find();
+}
+
+/* Looks for the frameworks that are not known yet. */
+static void tensors_look(void)
+{
+    if (!pycall_find(&py, tensors_names, sizeof tensors_names / sizeof *tensors_names))
+        return;
+    has_torch = has_torch || tensors_find_torch();
+    has_paddle = has_paddle || tensors_find_paddle();
+}
+
 bool tensors_find(void)
 {
-    if (!is_found)
-        is_found = pycall_find(&py, tensors_names, sizeof tensors_names / sizeof *tensors_names)
-                && tensors_find_torch();
-    return is_found;
+    if (!has_torch && !has_paddle)
+        tensors_look();
+    return has_torch || has_paddle;
 }
 
 void tensors_forget(void)
 {
-    is_found = false;
+    has_torch = false;
+    has_paddle = false;
 }
 
-bool tensors_begin(void)
+/* False: PyTorch would see what is asked. */
+static bool tensors_switch_off(void)
 {
     object *entered;
 
-    if (!tensors_find())
-        return false;
-    memset(classes, 0, sizeof classes);
     off = py.PyObject_CallObject(of.disable, NULL);
     entered = off ? py.PyObject_CallMethod(off, "__enter__", NULL) : NULL;
     if (!entered) {
         py.PyErr_Clear();
         pyhost_drop(off);
         off = NULL;
-        return false;
     }
     pyhost_drop(entered);
+    return off;
+}
+
+bool tensors_begin(void)
+{
+    if (!has_torch || !has_paddle)
+        tensors_look();
+    if (!tensors_find() || (has_torch && !tensors_switch_off()))
+        return false;
+    memset(classes, 0, sizeof classes);
+    is_looking = true;
     collects = py.PyGC_Disable();
     return true;
 }
@@ -136,6 +169,9 @@ void tensors_end(void)
 {
     if (collects)
         (void)py.PyGC_Enable();
+    is_looking = false;
+    if (!off)
+        return;
     pyhost_drop(py.PyObject_CallMethod(off, "__exit__", "OOO", py.none, py.none, py.none));
     py.PyErr_Clear();
     pyhost_drop(off);
@@ -144,33 +180,58 @@ void tensors_end(void)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static enum tensors_class tensors_class_of_type(const object *type)
+static enum tensors_class tensors_class_of_type(const object *type, bool *ret_is_paddles)
 {
     const struct {
         const object *base;
         enum tensors_class class;
-    } bases[] = {{of.tensor, TENSORS_TENSOR}, {of.module, TENSORS_MODULE},
-            {of.optimizer, TENSORS_OPTIMIZER}, {py.dict, TENSORS_DICT}, {py.list, TENSORS_LIST},
-            {py.tuple, TENSORS_TUPLE}};
+        bool is_there, is_paddles;
+    } bases[] = {{of.tensor, TENSORS_TENSOR, has_torch, false},
+            {of.module, TENSORS_MODULE, has_torch, false},
+            {of.optimizer, TENSORS_OPTIMIZER, has_torch, false},
+            {paddle.tensor, TENSORS_TENSOR, has_paddle, true},
+            {paddle.module, TENSORS_MODULE, has_paddle, true},
+            {paddle.optimizer, TENSORS_OPTIMIZER, has_paddle, true},
+            {py.dict, TENSORS_DICT, true, false}, {py.list, TENSORS_LIST, true, false},
+            {py.tuple, TENSORS_TUPLE, true, false}};
 
+    *ret_is_paddles = false;
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
-        if (py.PyType_IsSubtype(type, bases[i].base))
+        if (bases[i].is_there && py.PyType_IsSubtype(type, bases[i].base)) {
+            *ret_is_paddles = bases[i].is_paddles;
             return bases[i].class;
+        }
     return TENSORS_OTHER;
 }
 
-enum tensors_class tensors_class(const object *which)
+static enum tensors_class tensors_class_and_owner(const object *which, bool *ret_is_paddles)
 {
     const object *type = tensors_type(which);
     size_t at = (uintptr_t)type / 64 % CLASSES;
 
-    if (!off)
-        return tensors_class_of_type(type);
+    if (!is_looking)
+        return tensors_class_of_type(type, ret_is_paddles);
     if (classes[at].type != type) {
         classes[at].type = type;
-        classes[at].class = tensors_class_of_type(type);
+        classes[at].class = tensors_class_of_type(type, &classes[at].is_paddles);
     }
+    *ret_is_paddles = classes[at].is_paddles;
     return classes[at].class;
+}
+
+enum tensors_class tensors_class(const object *which)
+{
+    bool is_paddles;
+
+    return tensors_class_and_owner(which, &is_paddles);
+}
+
+static bool tensors_is_paddles(const object *which)
+{
+    bool is_paddles;
+
+    (void)tensors_class_and_owner(which, &is_paddles);
+    return is_paddles;
 }
 
 const char *tensors_class_name(const object *which)
@@ -234,6 +295,8 @@ unsigned tensors_storages(object *tensor, struct storages_place to[static TENSOR
     object *local;
     unsigned count;
 
+    if (tensors_is_paddles(tensor))
+        return paddlestorages_ask(tensor, to);
     if (tensors_storage(tensor, to))
         return 1;
     if (type == of.exact || type == of.parameter)
@@ -246,15 +309,29 @@ unsigned tensors_storages(object *tensor, struct storages_place to[static TENSOR
 
 object *tensors_new_grad(object *tensor)
 {
-    return tensors_new_got(&of.grad, tensor);
+    return tensors_is_paddles(tensor) ? paddlestorages_new_grad(tensor)
+                                      : tensors_new_got(&of.grad, tensor);
 }
 
 bool tensors_is_computed(object *tensor)
 {
-    object *by = tensors_new_got(&of.grad_fn, tensor);
+    object *by;
 
+    if (tensors_is_paddles(tensor))
+        return paddlestorages_is_computed(tensor);
+    by = tensors_new_got(&of.grad_fn, tensor);
     pyhost_drop(by);
     return by;
+}
+
+object *tensors_new_name(object *tensor)
+{
+    return tensors_is_paddles(tensor) ? paddlestorages_new_name(tensor) : NULL;
+}
+
+object *tensors_children(object *module)
+{
+    return tensors_own_dict(module, tensors_is_paddles(module) ? "_sub_layers" : "_modules");
 }
 
 bool tensors_next(object *dict, intptr_t *io_at, object **ret_key, object **ret_value)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tensors.h - what is asked of PyTorch's tensors: their storages, gradients, and who computed them.
+ * tensors.h - what is asked of a framework's objects: classes, members, storages, gradients.
  *
- * Only functions of C are called: descriptors of PyTorch's and Python's own classes, past
+ * PyTorch's (storages.h) and PaddlePaddle's (paddlestorages.h), of one that is loaded or both.
+ * Only functions of C are called: descriptors of the frameworks' and Python's own classes, past
  * properties, `__getattr__` and `__torch_function__`, of modes, too. The collector is off meanwhile,
  * so no finalizer of the program runs.
  *
@@ -18,7 +19,7 @@
 
 struct pyhost_object;
 
-/* Whether PyTorch is loaded and has all names that are needed. */
+/* Whether one of the frameworks is loaded and has all names that are needed. */
 bool tensors_find(void);
 
 /* The interpreter has ended. */
@@ -58,11 +59,17 @@ unsigned tensors_storages(
 /* NULL: there is none. No backward pass may run. */
 struct pyhost_object *tensors_new_grad(struct pyhost_object *tensor);
 
+/* The name by which PaddlePaddle's optimizers know it: a new text. NULL: it has none. */
+struct pyhost_object *tensors_new_name(struct pyhost_object *tensor);
+
 /* Whether autograd computed it. */
 bool tensors_is_computed(struct pyhost_object *tensor);
 
 /* The dict under this name in an object's own dict, borrowed; NULL: there is none. */
 struct pyhost_object *tensors_own_dict(struct pyhost_object *owner, const char *name);
+
+/* The dict of the modules in a module, borrowed; NULL: there is none. */
+struct pyhost_object *tensors_children(struct pyhost_object *module);
 
 /* Pairs of a dict. */
 uint64_t tensors_count(struct pyhost_object *dict);

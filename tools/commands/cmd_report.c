@@ -171,7 +171,7 @@ static int check_window(const struct fields *fields, enum view view)
 static int check_groups(const struct report *report)
 {
     if (report->by == REPORT_BY_KIND && !report->kinds.of) {
-        (void)fputs("kedge report: --by kind: not known: no module or optimizer of PyTorch was "
+        (void)fputs("kedge report: --by kind: not known: no module or optimizer was "
                     "looked at\n",
                 stderr);
         return CMD_BAD;

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What the memory of PyTorch programs is (kedge-report(1), KINDS), beside what the programs' own objects say."""
+# covers: kinds.c kindstate.c kindwalk.c paddlestorages.c tensors.c
+"""What the memory of PyTorch and PaddlePaddle programs is (kedge-report(1), KINDS), beside what the programs' own objects say."""
 import json
 import re
 
 import anchors
 import harness
 
-PACKAGE, TITLE = "torch", "What the memory is, in PyTorch programs"
+PACKAGE, TITLE = "torch", "What the memory is, in PyTorch and PaddlePaddle programs"
 section = anchors.section
 STEPS = 6
 OWN = {"KEDGE_ANCHORS": "python=modules", "HF_HUB_OFFLINE": "1"}
@@ -44,6 +45,8 @@ def kinds(row, work):
         wrong.append(f"two parameters share a name: {sorted(names)}")
     wrong += [f"a parameter is called {name}" for name in names if not re.match(LAYERS.get(model, ""), name)]
     paths = {a["name"] for a in report["anchors"]}
+    if row.env == "paddle":
+        wrong += of_paddle(rows, names, model, paths)
     if model == "lightning" and not {f"step/optimizer/forward/{part}" for part in ("enc", "enc/0", "dec")} <= paths:
         wrong.append(f"no modules by name: {sorted(paths)}")
     peak = sizes(report["kinds_at_max"])
@@ -51,6 +54,18 @@ def kinds(row, work):
         wrong.append(f"of {sum(peak.values())} bytes at the peak {peak['unknown']} are unknown")
     return wrong, (f"{sum(own.values())} bytes as the objects say, {len(names)} names; unknown at the peak: "
                    f"{100 * peak.get('unknown', 0) / sum(peak.values()):.2f} %")
+
+
+def of_paddle(rows, parameters, model, paths):
+    """What an optimizer keeps has its parameter's name, copies of higher precision and their state, too; layers are anchors."""
+    kept = [name["name"] for row in rows if row["kind"] == "optimizer state" for name in row["names"]]
+    inside = {re.sub(r"^Net(#2)?\.", "", name) for name in parameters}
+    wrong = [f"state is called {name}" for name in kept if name.partition(" of ")[2] not in inside]
+    if not kept or (model == "masters" and sum(name.startswith("master_weights of ") for name in kept) != len(parameters)):
+        wrong.append(f"the optimizer's: {kept}")
+    if model == "gpt" and not {"step/forward/wte", *(f"step/forward/h.{i}/{part}" for i in range(3) for part in ("qkv", "norm2"))} <= paths:
+        wrong.append(f"no layers by name: {sorted(paths)}")
+    return wrong
 
 
 def activations(row, work):
@@ -72,11 +87,17 @@ def of(model, envs=anchors.BOTH, short=()):
     return anchors.Look(f"kinds_{model}", envs, "torch_kinds.py", (model,), look=kinds, short=short)
 
 
+def paddles(model, short=()):
+    return anchors.Look(f"kinds_paddle_{model}", ("paddle",), "paddle_kinds.py", (model,), look=kinds, short=short)
+
+
 CASES = [
     of("gpt", short=("torch",)),
     *map(of, ("cnn", "lstm", "sgd", "scaler", "accumulate", "kept", "ema", "loaded", "flat", "functional", "lbfgs")),
     of("gan"),
     *(of(name, ("trainers",)) for name in ("hf", "accelerate", "lightning")),
+    paddles("gpt", short=("paddle",)),
+    *map(paddles, ("kept", "groups", "gan", "copied", "loaded", "functional", "masters")),
     *(anchors.Look(f"activations_{name}", ("torch",), "torch_kinds.py", (name, "--saved"), look=activations)
       for name in ("gpt", "cnn", "lstm")),
 ]
