@@ -94,23 +94,6 @@ static const char *outfile_why_not(const char *path, enum ours what, enum outfil
     return NULL;
 }
 
-int outfile_look(const char *who, const char *path, enum outfile_kind kind)
-{
-    struct stat status;
-    enum ours what;
-
-    if (strcmp(path, "-") == 0 || stat(path, &status) != 0 || !S_ISREG(status.st_mode)
-            || status.st_size == 0)
-        return 0;
-    if (outfile_is_read(&status))
-        return outfile_refuse(who, path, "is what is read; name another file");
-    int r = ours_look(path, &what);
-    if (r < 0)
-        return outfile_fail(who, path, -r);
-    const char *why = outfile_why_not(path, what, kind);
-    return why ? outfile_refuse(who, path, why) : 0;
-}
-
 /* ---- the file ---- */
 
 /* The target of the link at `path`, as a path from here; NULL: it is no link. */
@@ -142,6 +125,43 @@ static char *outfile_follow(const char *path)
     }
     free(at);
     return NULL;
+}
+
+/* Why no file can be made there: an errno; 0: its folder is there and may be written. */
+static int no_place(const char *path)
+{
+    char *target = outfile_follow(path);
+    const char *slash = target ? strrchr(target, '/') : NULL;
+    char *folder = slash ? vec_format("%.*s", (int)(slash - target + 1), target) : vec_text(".");
+    int error = access(folder, W_OK) == 0 ? 0 : errno;
+
+    free(folder);
+    free(target);
+    return error;
+}
+
+int outfile_look(const char *who, const char *path, enum outfile_kind kind)
+{
+    struct stat status;
+    enum ours what;
+
+    if (strcmp(path, "-") == 0)
+        return 0;
+    if (stat(path, &status) != 0) {
+        int error = no_place(path);
+        return error ? outfile_fail(who, path, error) : 0;
+    }
+    if (S_ISDIR(status.st_mode))
+        return outfile_fail(who, path, EISDIR);
+    if (!S_ISREG(status.st_mode) || status.st_size == 0)
+        return 0;
+    if (outfile_is_read(&status))
+        return outfile_refuse(who, path, "is what is read; name another file");
+    int r = ours_look(path, &what);
+    if (r < 0)
+        return outfile_fail(who, path, -r);
+    const char *why = outfile_why_not(path, what, kind);
+    return why ? outfile_refuse(who, path, why) : 0;
 }
 
 /* From here on standard output is used for the file alone. */

@@ -55,8 +55,8 @@ void outfile_force(bool is_given);
 void outfile_reads(const char *path);
 
 /*
- * Whether the file may be written: 0, or -errno after one line on stderr that begins with `who`, as
- * for the functions below.
+ * Whether the file may be written, and its folder be there: 0, or -errno after one line on stderr
+ * that begins with `who`, as for the functions below.
  */
 int outfile_look(const char *who, const char *path, enum outfile_kind kind);
 

@@ -289,5 +289,13 @@ TEST(devices_and_directories_are_what_they_were)
     CHECK_EQ(write_text("/dev/null", OUTFILE_PRIVATE), 0);
     CHECK_EQ(write_text(folder, OUTFILE_PRIVATE), -EISDIR);
     CHECK_EQ(write_text("none/file", OUTFILE_PRIVATE), -ENOENT);
+    /* a command is told so before it begins */
+    CHECK_EQ(outfile_look("test", folder, OUTFILE_PRIVATE), -EISDIR);
+    CHECK_EQ(outfile_look("test", "none/file", OUTFILE_PRIVATE), -ENOENT);
+    REQUIRE_EQ(symlink("none/file", "link"), 0);
+    CHECK_EQ(outfile_look("test", "link", OUTFILE_PRIVATE), -ENOENT);
+    REQUIRE_EQ(unlink("link"), 0);
+    REQUIRE_EQ(symlink("file", "link"), 0);
+    CHECK_EQ(outfile_look("test", "link", OUTFILE_PRIVATE), 0);
     end();
 }
