@@ -5,6 +5,7 @@
 #include "preload/base/msg.h"
 #include "preload/caller/bypass.h"
 #include "preload/driver/contexts.h"
+#include "tracker/base/config.h"
 #include "tracker/capture/capture.h"
 #include "tracker/stacks/intern.h"
 #include "tracker/where/anchor.h"
@@ -15,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     NAMES_MAX = 192,
@@ -179,9 +181,10 @@ static void tell_frameworks(void)
     for (unsigned i = 0; bypass_caching_framework(i, &caching) >= 0; i++) {
         if (!caching.is_on || (atomic_fetch_or(&told, 1U << i) & 1U << i))
             continue;
-        msg_warn("%s %s: what follows are its segments, not tensors; set %s", caching.name,
-                caching.is_certain ? "caches memory by itself" : "may cache memory by itself",
-                caching.advice);
+        if (!config_env(environ, CONFIG_CACHED))
+            msg_warn("%s %s: what follows are its segments, not tensors; set %s", caching.name,
+                    caching.is_certain ? "caches memory by itself" : "may cache memory by itself",
+                    caching.advice);
         (void)snprintf(setting, sizeof setting, "framework-pool.%s", caching.name);
         (void)capture_setting(setting, caching.advice);
         (void)snprintf(setting, sizeof setting, "framework-library.%s", caching.name);

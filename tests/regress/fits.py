@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """`kedge estimate`: whether a program fits on a device, from runs on the simulated one.
 
-covers: cmd_estimate.c devices.c holding.c optionword.c search.c trial.c verdict.c
+covers: cmd_estimate.c coverage.c devices.c holding.c optionword.c search.c trial.c verdict.c
 """
 import json
 import pathlib
@@ -122,6 +122,19 @@ def what_makes_no_sense_is_told():
     same("a file", estimate_json("--device", "card", "--", *LOOP)["device"]["name"], "mine")
 
 
+def frameworks_are_left_alone_without_a_word():
+    """An estimate is of the program's own allocator: kedge does not advise another one, as it does where a user preloads the library."""
+    use = f"import ctypes; c = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); ctypes.CDLL('{BUILD / 'tests' / 'preload' / 'libc10_cuda.so'}')" \
+        "; c.cuInit(0); d = ctypes.c_void_p(); c.cuDevicePrimaryCtxRetain(ctypes.byref(d), 0); c.cuCtxSetCurrent(d); print('got', c.cuMemAlloc_v2(ctypes.byref(p), 4096))"
+    advice = "caches memory by itself"
+    text = estimate("--", "python3", "-c", use)
+    check("got 0\n" in text and advice not in text and "kedge[" not in text, f"estimate: {text}")
+    text = run(KEDGE, "run", "--sim", "--capture", "run.kcap", "--", "env", "-u", "PYTORCH_CUDA_ALLOC_CONF", "python3", "-c", use).stdout
+    check(advice in text, f"run: {text}")
+    text = run(KEDGE, "run", "--sim", "--api", "framework", "--capture", "run.kcap", "--", "python3", "-c", use).stdout
+    check("got 0\n" in text and advice not in text, f"run --api framework: {text}")
+
+
 def numbers_go_where_the_command_has_them():
     show = ("sh", "-c", 'echo "words $*"; exit 4', "sh")
     for words, want in ((("--size", "1"), "--size 7"), (("-size=1",), "-size=7"), (("size=1", "x{size}y{size}"), "size=1 x7y7"),
@@ -134,4 +147,4 @@ if __name__ == "__main__":
     main(what_it_needs_is_what_the_device_gave_away, a_program_that_gets_by_with_less_fits_closely,
          a_program_is_told_the_size_of_the_device, processes_on_one_device_are_added_each_with_a_context,
          the_largest_number_is_found, a_program_that_does_not_end_is_ended_after_its_steps, a_program_that_fails_is_no_answer,
-         what_makes_no_sense_is_told, numbers_go_where_the_command_has_them)
+         what_makes_no_sense_is_told, frameworks_are_left_alone_without_a_word, numbers_go_where_the_command_has_them)

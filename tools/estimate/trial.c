@@ -230,8 +230,12 @@ int trial_run(const struct trial_request *request, struct trial *ret)
     char *quoted = captures_quote(ret->folder);
     name = request->capture ? vec_text(request->capture) : vec_format("%s/%%r-%%p.kcap", quoted);
     free(quoted);
-    struct spawn_options options = {
-            .sim = true, .run = run, .capture = name, .mode = "track", .api = "framework"};
+    struct spawn_options options = {.sim = true,
+            .run = run,
+            .capture = name,
+            .mode = "track",
+            .api = "framework",
+            .is_silent = true};
     int r = spawn_prepare(request->who, &options, request->words, &launch);
     if (r == CMD_DONE) {
         put_device(&launch, request, ret->folder);

@@ -215,6 +215,7 @@ static void put_own(struct launch *launch, const struct launch_request *request)
     path = absolute_pattern(request->directory, capture ? capture : "kedge-%h-%r-%p.kcap");
     launch_put(launch, "KEDGE_CAPTURE", path);
     launch_drop(launch, CONFIG_RUN);
+    launch_drop(launch, CONFIG_CACHED);
     launch_drop(launch, RUNMARK_VARIABLE); /* set by an outer run */
     if (request->run) {                    /* the requested name is this run's */
         char *run = vec_format("%s%s", request->run, request->capture ? "+" : "");
@@ -331,6 +332,7 @@ static bool keeps_own(struct launch *launch, const struct launch_request *reques
             vec_format("%s names %s, which backend:cudaMallocAsync lacks: PyTorch keeps its own "
                        "allocator, as with --api framework (--api stream switches it all the same)",
                     own->place, own->what));
+    launch_put(launch, CONFIG_CACHED, "1");
     return true;
 }
 
@@ -419,12 +421,14 @@ static void framework_switches(struct launch *launch, const struct launch_reques
     const struct framework_found *found = &request->frameworks;
     enum launch_api api = request->api;
 
+    if (api == LAUNCH_FRAMEWORK)
+        launch_put(launch, CONFIG_CACHED, "1");
     for (unsigned f = 0; f < FRAMEWORK_COUNT; f++) {
         const char *name = found->which & 1U << f ? framework_name(f) : NULL;
         bool is_old_paddle =
                 f == FRAMEWORK_PADDLE && found->paddle_major > 0 && found->paddle_major < 3;
         if (api == LAUNCH_FRAMEWORK) {
-            if (name)
+            if (name && !request->is_silent)
                 launch_say(launch,
                         vec_format(f == FRAMEWORK_PYTORCH
                                         ? "%s keeps a cache of its own: kedge sees segments, and "

@@ -82,6 +82,7 @@ struct launch_request {
     const char *capture, *hints, *hints_mode, *mode, *trace; /* NULL = from the environment */
     enum launch_api api;
     bool is_api_stated; /* by the user: else PyTorch keeps an allocator that the program needs */
+    bool is_silent;     /* of frameworks that keep their cache no line is said */
     struct framework_found frameworks; /* known to be used: a line says what the switch costs */
 };
 

@@ -284,6 +284,7 @@ int spawn_prepare(const char *who, const struct spawn_options *options, char *co
             .mode = options->mode,
             .trace = options->trace,
             .is_api_stated = options->api != NULL,
+            .is_silent = options->is_silent,
     };
     int r = spawn_check_options(who, options, &request.api);
 

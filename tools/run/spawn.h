@@ -22,6 +22,7 @@ struct spawn_options {
     bool sim;
     const char *run; /* from spawn_new_run; NULL: old captures stay */
     const char *capture, *hints, *hints_mode, *mode, *trace, *api;
+    bool is_silent; /* as in launch.h */
 };
 
 /* Rows of these options for commands whose fields begin with a struct spawn_options. */

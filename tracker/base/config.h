@@ -77,6 +77,9 @@ const char *config_name(enum config_id id);
  * an old capture of the same name. Not a user setting, so it is not in options.def. */
 #define CONFIG_RUN "_KEDGE_RUN"
 
+/* Set by `kedge run` where a framework is to keep its cache: the library does not advise against. */
+#define CONFIG_CACHED "_KEDGE_CACHED"
+
 /* The launcher's rank, decimal digits (tracker/base/ranks.def); NULL = none. Points into `env`. */
 const char *config_rank(char *const *env);
 

@@ -290,6 +290,7 @@ TEST(r94_pytorch_keeps_an_allocator_that_the_program_needs)
     CHECK_STR_EQ(value(&l, "TF_GPU_ALLOCATOR"), "cuda_malloc_async");
     CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "train.py:7 names MemPool"));
+    CHECK_STR_EQ(value(&l, "_KEDGE_CACHED"), "1");
     CHECK_STR_EQ(value(&l, "KEDGE_TENSORS"), "(none)");
     launch_done(&l);
 
@@ -415,6 +416,19 @@ TEST(each_framework_that_is_used_gets_a_line_of_its_own)
             no_env);
     CHECK_EQ(l.lines.count, 1);
     CHECK(has_line(&l, "PaddlePaddle keeps a cache of its own"));
+    CHECK_STR_EQ(value(&l, "_KEDGE_CACHED"), "1");
+    launch_done(&l);
+
+    l = prepared(
+            (struct launch_request){
+                    .api = LAUNCH_FRAMEWORK, .is_silent = true, .frameworks = {.which = PADDLE}},
+            no_env);
+    CHECK_EQ(l.lines.count, 0);
+    launch_done(&l);
+
+    l = prepared((struct launch_request){.api = LAUNCH_SYNC},
+            (char *[]){(char[]){"_KEDGE_CACHED=1"}, NULL});
+    CHECK_STR_EQ(value(&l, "_KEDGE_CACHED"), "(none)");
     launch_done(&l);
 }
 
