@@ -9,6 +9,8 @@ import pathlib
 import re
 import shlex
 
+from page import data_of
+from pagedata import Timeline
 from regresskit import BUILD, KEDGE, bare, check, main, run, same
 
 MB = 1 << 20
@@ -122,6 +124,31 @@ def what_makes_no_sense_is_told():
     same("a file", estimate_json("--device", "card", "--", *LOOP)["device"]["name"], "mine")
 
 
+def the_page_begins_with_the_answer():
+    """It has the figures of --json above the run of the process that took most, and says at once where it cannot be written."""
+    held, = peak(*LOOP)
+    options = ("--device", device(held + CONTEXT), "--html", "page.html", "--")
+    told = estimate_json(*options, *LOOP)
+    page = data_of(pathlib.Path("page.html").read_text(encoding="utf-8"))
+    check({"answer", "summary", "need_most_bytes", "processes", "values_not_computed"} <= set(page["estimate"]), f"figures on the page: {sorted(page['estimate'])}")
+    for key, value in page["estimate"].items():
+        same(key, value, told[key])
+    same("whose run", page["program"]["pid"], told["processes"][0]["pid"])
+    same("its peak", max(Timeline(page["timeline"]).live), told["in_use_bytes"])
+    pathlib.Path("card.txt").write_text("mine\n", encoding="ascii")
+    text = estimate(*options, *LOOP)
+    check(told["summary"] in text and "written to page.html" in text, f"the answer, and where it was written: {text[-600:]}")
+    check("<!DOCTYPE html>" in estimate("--html", "-", "--", *LOOP), "the page is not on standard output")
+    for place, said in (("none/page.html", "kedge estimate: none/page.html: No such file or directory"), ("card.txt", "card.txt is there already, and does not begin as a file that kedge wrote")):
+        text = estimate("--html", place, "--", "sh", "-c", "touch ran", rc=2)
+        check(said in text and text.count("\n") == 1, f"{place}: {text}")
+    text = estimate("--html", "page.html", "--find", "batch=1..8", "--", "sh", "-c", "touch ran {batch}", rc=2)
+    check("--html is of one run: not with --find" in text, f"with --find: {text}")
+    check(not pathlib.Path("ran").exists(), "the program ran all the same")
+    text = estimate("--html", "none.html", "--", "true")
+    check("none.html: not written, since no run was recorded" in text and not pathlib.Path("none.html").exists(), f"a program without a device: {text}")
+
+
 def frameworks_are_left_alone_without_a_word():
     """An estimate is of the program's own allocator: kedge does not advise another one, as it does where a user preloads the library."""
     use = f"import ctypes; c = ctypes.CDLL('libcuda.so.1'); p = ctypes.c_void_p(); ctypes.CDLL('{BUILD / 'tests' / 'preload' / 'libc10_cuda.so'}')" \
@@ -147,4 +174,4 @@ if __name__ == "__main__":
     main(what_it_needs_is_what_the_device_gave_away, a_program_that_gets_by_with_less_fits_closely,
          a_program_is_told_the_size_of_the_device, processes_on_one_device_are_added_each_with_a_context,
          the_largest_number_is_found, a_program_that_does_not_end_is_ended_after_its_steps, a_program_that_fails_is_no_answer,
-         what_makes_no_sense_is_told, frameworks_are_left_alone_without_a_word, numbers_go_where_the_command_has_them)
+         what_makes_no_sense_is_told, the_page_begins_with_the_answer, frameworks_are_left_alone_without_a_word, numbers_go_where_the_command_has_them)

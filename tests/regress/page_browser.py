@@ -10,11 +10,11 @@ import re
 import browser
 from page import capture, data_of, job, waterfalls_of
 from pagedata import Timeline, unpack
-from regresskit import check, human, main, same, skip, tool
+from regresskit import BUILD, KEDGE, check, human, main, run, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
-MAYBE = {"moment": lambda data: data["timeline"]["leaves"]["count"],
+MAYBE = {"estimate": lambda data: "estimate" in data, "moment": lambda data: data["timeline"]["leaves"]["count"],
          "held": lambda data: any("held" in part for part in (data["ooms"] or [{}])[-1:]) or any(f"held_{when}" in data for when in ("after_step", "when_grown", "as_asked", "at_end")),
          "segments": lambda data: "inside" in data, "device": waterfalls_of, "patterns": lambda data: data["patterns"]["recorded"], "eviction": lambda data: data["eviction"]}
 # Of the text nodes that are to be seen: those whose contrast to what is behind them is below the least (4.5, large text 3).
@@ -477,6 +477,29 @@ def ranks_are_side_by_side():
             page.close()
 
 
+def an_estimate_comes_first():
+    loop = BUILD / "trainers" / "loop"
+    run(KEDGE, "estimate", "--device", "memory=90M,capability=8.0,context=20M-40M,name=card", "--html", "estimate.html", "--", "sh", "-c",
+        f"RANK=0 {loop} --steps 3 & RANK=1 {loop} --steps 3; wait", rc=None)
+    data = data_of(pathlib.Path("estimate.html").read_text(encoding="utf-8"))
+    found = data["estimate"]
+    with chromium() as started:
+        page = started.open("estimate.html", **LAPTOP)
+        same("what comes first", page.value("[...document.querySelectorAll('main > section')][0].id"), "estimate")
+        same("nav", page.value("document.querySelector('nav a').hash"), "#estimate")
+        said = " ".join(page.value("document.getElementById('estimate').innerText").split())
+        check(found["summary"][1:] in said and human(found["need_most_bytes"]) in said and human(found["from_device_bytes"]) in said, f"the answer: {said}")
+        check(f"of {found['contexts']} processes: published" in said, f"how many processes have a context: {said}")
+        same("ranks", page.value(cells("estimate", 0, 0)), [f"rank {process['rank']}, process {process['pid']}" for process in found["processes"]])
+        same("their bytes", page.value(cells("estimate", 0, 2)), [human(process["device_peaks"][0]["bytes"]) for process in found["processes"]])
+        same("red where it does not fit", page.value("document.querySelector('#estimate .verdict').classList.contains('bad')"), found["answer"] == "does not fit")
+        for dark, size in ((False, LAPTOP), (True, LAPTOP), (True, PHONE), (False, PHONE)):
+            page.look(dark=dark, **size)
+            same(f"dark {dark}, {size['width']} wide: text without contrast", page.value(CONTRAST)["found"], [])
+            same(f"{size['width']} wide: boxes", page.value(BOXES), [])
+        same("errors", page.errors, [])
+
+
 def controls_work_by_keyboard_and_mouse():
     with chromium() as started:
         page = started.open(written("bad"))
@@ -647,4 +670,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, two_fingers_zoom, kinds_and_tensors_are_told, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, two_fingers_zoom, kinds_and_tensors_are_told, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, an_estimate_comes_first, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -325,11 +325,8 @@ static void diff_close_run(void *context, struct report *report)
 static int diff_write_page(struct diff *diff)
 {
     const char *path = diff->fields->html;
-    const struct page_runs runs = {.who = "kedge diff",
-            .key = "diff",
+    const struct page_runs runs = {.lead = {"kedge diff", "diff", diff, diff_json_keys},
             .count = 2,
-            .context = diff,
-            .keys = diff_json_keys,
             .open = diff_open_run,
             .close = diff_close_run};
     int r = page_write_runs(&runs, path);

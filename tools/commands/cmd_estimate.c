@@ -12,12 +12,13 @@
 #include "tools/estimate/optionword.h"
 #include "tools/estimate/search.h"
 #include "tools/estimate/verdict.h"
+#include "tools/page/page.h"
 #include "tools/run/spawn.h"
 
 #define WHO "kedge estimate"
 
 struct fields {
-    const char *device, *find, *allocator, *capture;
+    const char *device, *find, *allocator, *capture, *html;
     uint64_t devices, steps, top;
     bool json;
 };
@@ -39,8 +40,18 @@ static const struct args_option options[] = {
         {"steps", "N", "end the program after N steps (default: it runs to its end)",
                 CMD_UINT(steps)},
         {"capture", "FILE", "keep the capture of the run", CMD_TEXT(capture)},
+        {"html", "FILE",
+                "write the answer and the run as one HTML page to FILE (- = standard output)",
+                CMD_OUTPUT(html)},
         {"top", "N", "how many lines of the program to list (default 10)", CMD_UINT(top)},
         {"json", NULL, "machine-readable output", CMD_FLAG(json)},
+};
+
+struct estimate {
+    const struct fields *fields;
+    const struct device *device;
+    struct verdict verdict;
+    struct holding holding;
 };
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -131,9 +142,12 @@ static void print_needs(const struct device *device, const struct verdict *verdi
 
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-static void estimate_print_text(const struct fields *fields, const struct device *device,
-        const struct verdict *verdict, struct holding *holding)
+static void estimate_print_text(const struct estimate *estimate)
 {
+    const struct fields *fields = estimate->fields;
+    const struct device *device = estimate->device;
+    const struct verdict *verdict = &estimate->verdict;
+    const struct holding *holding = &estimate->holding;
     struct render_ink ink = render_ink(stdout);
     char *sentence = new_sentence(device, verdict);
     bool is_good = verdict->answer == VERDICT_FITS;
@@ -151,7 +165,7 @@ static void estimate_print_text(const struct fields *fields, const struct device
         report_kinds_print_short(holding->inner);
     }
     print_reads(&verdict->trial.reads);
-    if (fields->capture && holding->is_open) {
+    if (fields->capture && !fields->html && holding->is_open) {
         char *word = render_word(holding->report.path);
         putchar('\n');
         render_print(stdout, "The run as a page: kedge report %s --html estimate.html\n", word);
@@ -220,6 +234,8 @@ static const char *const answers[] = {[VERDICT_FITS] = "fits",
 static void json_verdict(
         struct json *json, const struct device *device, const struct verdict *verdict)
 {
+    char *summary = new_sentence(device, verdict);
+
     json_begin(json, "device", '{');
     json_text(json, "name", device->name);
     json_uint(json, "memory_bytes", device->memory);
@@ -228,6 +244,8 @@ static void json_verdict(
     json_text(json, "source", device->source);
     json_end(json, '}');
     json_text(json, "answer", answers[verdict->answer]);
+    json_text(json, "summary", summary);
+    free(summary);
     json_uint(json, "from_device_bytes", verdict->use.bytes);
     json_uint(json, "fullest_device", verdict->use.device);
     json_uint(json, "contexts", verdict->use.processes);
@@ -238,21 +256,48 @@ static void json_verdict(
     json_bool(json, "was_stopped", verdict->trial.was_stopped);
 }
 
-static void print_json(const struct fields *fields, const struct device *device,
-        const struct verdict *verdict, const struct holding *holding)
+static void estimate_json_keys(void *context, struct json *json)
 {
-    struct json json = json_open(stdout);
+    const struct estimate *estimate = context;
+    const struct holding *holding = &estimate->holding;
     uint64_t live = holding->is_open ? holding->answer.lines.peak : UINT64_MAX;
 
-    json_verdict(&json, device, verdict);
-    json_known(&json, "in_use_bytes", live);
-    estimate_json_processes(&json, &verdict->trial);
-    json_lines(&json, holding, fields->top ? fields->top : 10);
-    json_reads(&json, &verdict->trial.reads);
+    json_verdict(json, estimate->device, &estimate->verdict);
+    json_known(json, "in_use_bytes", live);
+    estimate_json_processes(json, &estimate->verdict.trial);
+    json_lines(json, holding, estimate->fields->top ? estimate->fields->top : 10);
+    json_reads(json, &estimate->verdict.trial.reads);
     if (holding->is_open)
-        report_kinds_json(&json, holding->inner);
+        report_kinds_json(json, holding->inner);
+}
+
+static void print_json(struct estimate *estimate)
+{
+    struct json json = json_open(stdout);
+
+    estimate_json_keys(estimate, &json);
     json_end(&json, '}');
 }
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+/* The answer above the run of the process that took most. */
+static int estimate_write_page(struct estimate *estimate)
+{
+    const struct page_lead lead = {WHO, "estimate", estimate, estimate_json_keys};
+    const char *path = estimate->fields->html;
+
+    if (!estimate->holding.is_open) {
+        render_print(stderr, WHO ": --html %s: not written, since no run was recorded\n", path);
+        return CMD_DONE;
+    }
+    int r = page_write(&estimate->holding.report, &lead, path);
+    if (r == CMD_DONE && strcmp(path, "-") != 0 && !estimate->fields->json)
+        render_print(stdout, "written to %s\n", path);
+    return r;
+}
+
+/* ---- one run --------------------------------------------------------------------------------- */
 
 static int exit_code(enum verdict_answer answer)
 {
@@ -261,21 +306,22 @@ static int exit_code(enum verdict_answer answer)
 
 static int estimate_once(const struct fields *fields, const struct trial_request *request)
 {
-    struct verdict verdict;
-    int r = verdict_find(*request, &verdict);
+    struct estimate estimate = {.fields = fields, .device = request->device};
+    int r = verdict_find(*request, &estimate.verdict);
 
     if (r == CMD_DONE) {
-        struct holding holding;
-
-        holding_open(&verdict, fields->top, &holding);
+        holding_open(&estimate.verdict, fields->top, &estimate.holding);
         if (fields->json)
-            print_json(fields, request->device, &verdict, &holding);
+            print_json(&estimate);
         else
-            estimate_print_text(fields, request->device, &verdict, &holding);
-        holding_close(&holding);
-        r = exit_code(verdict.answer);
+            estimate_print_text(&estimate);
+        if (fields->html)
+            r = estimate_write_page(&estimate);
+        holding_close(&estimate.holding);
+        if (r == CMD_DONE)
+            r = exit_code(estimate.verdict.answer);
     }
-    verdict_done(&verdict);
+    verdict_done(&estimate.verdict);
     return r;
 }
 
@@ -413,6 +459,10 @@ static int cmd_estimate_run(const void *parsed, char **words)
                 TRIAL_DEVICES);
         r = CMD_BAD;
     }
+    if (r == CMD_DONE && fields->find && fields->html) {
+        (void)fputs(WHO ": --html is of one run: not with --find\n", stderr);
+        r = CMD_BAD;
+    }
     if (r == CMD_DONE)
         r = spawn_check(WHO, words[0]);
     if (r != CMD_DONE)
@@ -432,6 +482,7 @@ const struct cmd cmd_estimate = {
         .summary = "Tells whether a program fits on a device, without one.",
         .explain = explain,
         CMD_OPTIONS(options, struct fields),
+        .writes = OUTFILE_PRIVATE,
         .words_min = 1,
         .words_max = -1,
         .tail = true,

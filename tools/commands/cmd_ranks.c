@@ -186,11 +186,8 @@ static int ranks_write_page(const struct ranksprint *print, const char *path)
     struct ranks_page page = {.print = print};
 
     ranks_page_choose(&page);
-    const struct page_runs runs = {.who = "kedge ranks",
-            .key = "ranks",
+    const struct page_runs runs = {.lead = {"kedge ranks", "ranks", &page, ranks_page_keys},
             .count = page.count,
-            .context = &page,
-            .keys = ranks_page_keys,
             .open = ranks_page_open,
             .close = ranks_page_close};
     int r = page_write_runs(&runs, path);

@@ -188,7 +188,8 @@ static int check_groups(const struct report *report)
 static int print_as_asked(const struct report *report, const struct fields *fields)
 {
     if (fields->html) {
-        int r = page_write(report, fields->html);
+        const struct page_lead lead = {.who = "kedge report"};
+        int r = page_write(report, &lead, fields->html);
         if (r == CMD_DONE && strcmp(fields->html, "-") != 0)
             render_print(stdout, "written to %s\n", fields->html);
         return r;

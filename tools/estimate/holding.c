@@ -28,11 +28,12 @@ void holding_open(const struct verdict *verdict, uint64_t top, struct holding *h
     if (!path || load_open(path, &report->load) != 0)
         return;
     report->path = path;
-    report->rows = top ? top : 10;
+    report->rows = report->top = top ? top : 10;
     report->ink = render_ink(stdout);
     report->window = model_whole(report->load.trace);
     report->symbols = symbols_new(report->load.trace);
     figures_of(&report->load, report->window, &report->figures, &is_partial);
+    sources_figure(&report->load, report->window, report->symbols, &report->sources);
     report->kinds = datakind_find(&report->load);
     report_tensors_find(report);
     holding->inner = report->tensors ? report->tensors : report;
@@ -50,6 +51,7 @@ void holding_close(struct holding *holding)
     answer_done(&holding->answer);
     report_tensors_done(report);
     datakind_done(&report->kinds);
+    sources_done(&report->sources);
     symbols_free(report->symbols);
     load_close(&report->load);
 }

@@ -203,18 +203,29 @@ static void page_print_run(
     *json = page.json;
 }
 
+static void page_print_lead(struct json *json, struct frames *frames, const struct page_lead *lead)
+{
+    json_text(json, "kedge", KEDGE_VERSION);
+    if (!lead->key)
+        return;
+    json_begin(json, lead->key, '{');
+    lead->keys(lead->context, json);
+    json_end(json, '}');
+    frames_keep(frames);
+}
+
 /*
  * The object that the scripts read. Of a run under PyTorch's own allocator the tensors are a run of
  * their own in it.
  */
-static void page_print(FILE *out, const struct report *report)
+static void page_print(FILE *out, const struct report *report, const struct page_lead *lead)
 {
     struct page page = {.report = report, .json = json_open_line(out)};
     const struct json_page form = {PAGE_TEXT, columns, &page.frames};
     struct json *json = &page.json;
 
     json->page = &form;
-    json_text(json, "kedge", KEDGE_VERSION);
+    page_print_lead(json, &page.frames, lead);
     page_write_run(&page, report->tensors ? PAGE_PART_SITES : PAGE_PART_ALL);
     frames_keep(&page.frames);
     if (report->tensors) {
@@ -238,23 +249,19 @@ static int page_print_runs(FILE *out, const struct page_runs *runs)
     int r = 0;
 
     json.page = &form;
-    json_text(&json, "kedge", KEDGE_VERSION);
-    json_begin(&json, runs->key, '{');
-    runs->keys(runs->context, &json);
-    json_end(&json, '}');
-    frames_keep(&frames);
+    page_print_lead(&json, &frames, &runs->lead);
     json_begin(&json, "runs", '[');
     for (size_t i = 0; i < runs->count && r == 0; i++) {
         struct report report;
 
-        r = runs->open(runs->context, i, &report);
+        r = runs->open(runs->lead.context, i, &report);
         if (r != 0)
             break;
         json_begin(&json, NULL, '{');
         page_print_run(&json, &frames, &report, PAGE_PART_TIMELINE);
         json_end(&json, '}');
         frames_keep(&frames);
-        runs->close(runs->context, &report);
+        runs->close(runs->lead.context, &report);
     }
     json_end(&json, ']');
     frames_json(&json, &frames);
@@ -288,16 +295,16 @@ static int page_out_end(struct page_out *out, const char *who, const char *path)
     return r < 0 ? 2 : 0;
 }
 
-int page_write(const struct report *report, const char *path)
+int page_write(const struct report *report, const struct page_lead *lead, const char *path)
 {
     struct report whole = *report;
     struct page_out out;
 
     page_out_begin(&out);
     page_find_steps(&whole);
-    page_print(out.file, &whole);
+    page_print(out.file, &whole, lead);
     stepview_done(&whole.stated);
-    return page_out_end(&out, "kedge report", path);
+    return page_out_end(&out, lead->who, path);
 }
 
 int page_write_runs(const struct page_runs *runs, const char *path)
@@ -307,7 +314,7 @@ int page_write_runs(const struct page_runs *runs, const char *path)
     page_out_begin(&out);
     int r = page_print_runs(out.file, runs);
     if (r == 0)
-        return page_out_end(&out, runs->who, path);
+        return page_out_end(&out, runs->lead.who, path);
     (void)fclose(out.file);
     free(out.text);
     return r;

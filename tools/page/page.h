@@ -28,19 +28,27 @@
 
 #include "tools/report/report.h"
 
+/* What a page has beside its runs. */
+struct page_lead {
+    const char *who, *key; /* "kedge diff", "diff": the object that `keys` fills; NULL = none */
+    void *context;
+    void (*keys)(void *context, struct json *json);
+};
+
 /*
  * Writes the page of a report with its figures and sources (outfile.h). 0, or exit code 2 after one
  * line on stderr.
  */
-int page_write(const struct report *report, const char *path);
+int page_write(const struct report *report, const struct page_lead *lead, const char *path);
 
 /* Several runs on one page: kedge diff and kedge ranks. One of them is open at a time. */
 struct page_runs {
-    const char *who, *key; /* "kedge diff", "diff": the object that `keys` fills */
+    struct page_lead lead;
     size_t count;
-    void *context;
-    void (*keys)(void *context, struct json *json);
-    /* a report with its load, symbols and window; `close` frees what `open` made of it */
+    /*
+     * a report with its load, symbols and window; `close` frees what `open` made of it. Their
+     * context is that of `lead`
+     */
     int (*open)(void *context, size_t at, struct report *ret);
     void (*close)(void *context, struct report *report);
 };

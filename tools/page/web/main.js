@@ -46,6 +46,7 @@ function drawReport(run) {
     const data = withTensors(run);
     document.title = "kedge: " + baseName(data.capture);
     drawAnswer(data);
+    drawEstimate(data);
     const timeline = drawTimeline(data);
     for (const draw of [drawHeld, drawDevice, drawPatterns, drawFlame, drawMap, drawSites, drawSegments, drawAnchors, drawLibraries, drawEviction, drawHints, drawAbout])
         draw(data, timeline);

@@ -4,7 +4,7 @@
  * known of the process, the device and the segments alone stays that of the run; `segments` is all of it, undefined where there is no such record.
  */
 
-const OF_PROCESS = ["frames", "kedge", "capture", "program", "settings", "devices", "tensors", "hints", "eviction", "waterfall"];
+const OF_PROCESS = ["frames", "kedge", "estimate", "capture", "program", "settings", "devices", "tensors", "hints", "eviction", "waterfall"];
 
 /* The request that failed as PyTorch tells it, and the device then. A segment that was refused is no failure if PyTorch went on without it. */
 function failuresWithTensors(data) {

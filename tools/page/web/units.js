@@ -39,7 +39,7 @@ function count(value) {
 
 /* "1 block", "2 blocks", "3 libraries" */
 function counted(value, noun) {
-    return count(value) + " " + (value === 1 ? noun : noun.replace(/y$/, "ie") + "s");
+    return count(value) + " " + (value === 1 ? noun : noun.replace(/y$/, "ie").replace(/s$/, "se") + "s");
 }
 
 function percent(part, whole) {
