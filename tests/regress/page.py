@@ -236,6 +236,8 @@ def holders_are_those_of_the_report():
     page, report = data_of(page_of(capture("grown"))), tool_json("report", capture("grown"))
     same("where memory had grown", [(row["bytes"], row["held_by"]) for row in page.get("held_when_grown", {}).get("rows", [])],
          [(row["bytes"], row["held_by"]) for row in report["held_when_grown"]["rows"]])
+    same("by call site", sum(row["bytes"] for row in page["held_by_site"] if row["moment"] == "grown"), sum(row["bytes"] for row in report["held_when_grown"]["rows"]))
+    check(page["held_by_site"] and all(0 < row["time_ns"] for row in page["held_by_site"]), f"when they were found: {page['held_by_site']}")
     same("nothing is of a step or the end", [key for key in page if key in ("held_after_step", "held_at_end")], [])
 
 

@@ -15,9 +15,10 @@ function holderRow(data, {name, sum, stack, moment}, largest, total) {
     return element("li", null, bar, ...figures, title || element("div", {class: "title"}, way(name)), keeperLine(data, name, moment, sum[0]));
 }
 
-/* Who refers to the memory of that call site, where a walk through the program's objects came by then. */
+/* Who refers to the memory of that call site: by the walk through the program's objects of that moment, else by that which found most. */
 function keeperLine(data, name, moment, held) {
-    const row = holdersOf(data, data.call_sites.findIndex(site => site.title === name)).find(one => one.moment === moment && one.bytes >= KEEPER_LEAST * held);
+    const rows = holdersOf(data, data.call_sites.findIndex(site => site.title === name)).filter(one => one.bytes >= KEEPER_LEAST * held);
+    const row = rows.find(one => one.moment === moment) || rows[0];
     return row ? element("div", {class: "keeper"}, ...holderText(row)) : null;
 }
 
@@ -104,7 +105,7 @@ function answerOfPeak(data) {
     const where = max.anchor ? "in " + max.anchor : typeof max.step === "number" ? "in " + stepName(data, max.step) : "";
     const when = [max.time_ns ? time(max.time_ns) + " after the start" : "", where].filter(Boolean).join(" \u00b7 ");
     const total = data.max_bytes;
-    const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "end"}));
+    const rows = data.call_sites.map(site => ({name: site.title, sum: site.peak || [0, 0], stack: site.stack, moment: "peak"}));
     const isAll = total === data.peak_live_bytes; /* else blocks from before the window are in the peak, and not in its Max */
     const parts = [element("p", {class: "verdict"}, "No request for memory failed"),
         element("h1", null, isAll ? "At its peak the run held " : "Of what the window allocated, the most that lived at once was ", ...peakOf(data),

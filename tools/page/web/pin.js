@@ -16,13 +16,13 @@ function lifeText(run, block) {
     return "allocated at " + run.when(born[block]) + place + "; " + end;
 }
 
-/* "parameters: head.weight"; null: what blocks are is not known. */
-function kindText(run, block) {
+/* "parameters: head.weight"; null: what blocks are is not known, or its holders alone tell it. */
+function kindText(run, block, isHeld) {
     if (!run.kinds)
         return null;
     const name = run.nameOf(block);
     const kind = run.kinds.name(run.kinds.keyOfBlock[block]);
-    return element("div", null, kind === "unknown" ? "of unknown kind" : kind, name ? ": " : "", name ? element("bdi", null, name) : "");
+    return kind === "unknown" && isHeld ? null : element("div", null, kind === "unknown" ? "of unknown kind" : kind, name ? ": " : "", name ? element("bdi", null, name) : "");
 }
 
 /* "driver's pool, device 1" */
@@ -41,16 +41,19 @@ function holdersOf(data, site) {
 function holdersOfBlock(run, block) {
     const {born, life, size, site} = run.blocks;
     const {failures} = run.line;
-    const moments = {failure: failures[failures.length - 1], end: Infinity};
+    const atTime = row => (run.line.axis === "time" ? row.time_ns : NaN);
+    const momentOfRow = row => ({failure: failures[failures.length - 1], end: Infinity}[row.moment] ?? atTime(row));
     const isLive = at => born[block] < at && (life[block] === 0 || born[block] + life[block] - 1 >= at);
-    return holdersOf(run.data, site[block]).filter(row => isLive(moments[row.moment]) && row.bytes >= size[block] && (row.count > 1 || row.bytes === size[block]));
+    return holdersOf(run.data, site[block]).filter(row => isLive(momentOfRow(row)) && row.bytes >= size[block] && (row.count > 1 || row.bytes === size[block]));
 }
+
+const WALKED = {end: " at the end", grown: " when memory had grown", step: " after a step", asked: " when kedge held asked"};
 
 /* Of a block that several may hold, one of them may be the one. */
 function holderText(row, isOne = false) {
     const isTensor = row.kind !== "no tensor";
     return [isTensor ? (isOne ? "perhaps held by " : "held by ") : "no tensor of the program has it", isTensor ? element("bdi", null, row.held_by.join(" and ")) : "",
-        element("span", {class: "muted"}, " (" + (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + (row.moment === "end" ? " at the end)" : ")"))];
+        element("span", {class: "muted"}, " (" + (isTensor ? row.kind + ", " : "") + bytes(row.bytes) + (WALKED[row.moment] || "") + ")")];
 }
 
 function tipOf(run, grouping, part, leaf) {
@@ -60,7 +63,7 @@ function tipOf(run, grouping, part, leaf) {
     if (part.block < 0)
         return [element("div", null, ...head), title, element("div", {class: "muted"}, part.key < 0 ? "of keys that are not shown one by one" : "smaller blocks of this band")];
     const held = holdersOfBlock(run, part.block);
-    return [element("div", null, ...head), title, kindText(run, part.block), element("div", {class: "muted"}, classText(run, part.block) + "; " + lifeText(run, part.block)),
+    return [element("div", null, ...head), title, kindText(run, part.block, held.length > 0), element("div", {class: "muted"}, classText(run, part.block) + "; " + lifeText(run, part.block)),
         held.length ? element("div", null, ...holderText(held[0], held.length > 1)) : null].filter(Boolean);
 }
 
