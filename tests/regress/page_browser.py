@@ -8,9 +8,9 @@ import pathlib
 import re
 
 import browser
-from page import capture, data_of, job, waterfalls_of
+from page import RECOUNT, capture, data_of, job, waterfalls_of
 from pagedata import Timeline, unpack
-from regresskit import BUILD, KEDGE, check, human, main, run, same, skip, tool
+from regresskit import BUILD, KEDGE, check, human, kedge_run, main, run, same, skip, tool
 
 LAPTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 # Sections that are not on every page: what they need in the data.
@@ -96,6 +96,17 @@ BOXES = """(() => {
     return found;
 })()"""
 
+# Words of anchors that a later anchor lies upon.
+COVERED = """[...document.querySelectorAll(".spantext")].filter(text => {
+    const box = text.getBoundingClientRect();
+    for (let at = text.nextElementSibling; at; at = at.nextElementSibling) {
+        const other = at.getBoundingClientRect();
+        if (at.localName === "rect" && other.left < box.right - 1 && other.right > box.left + 1 && other.top < box.bottom - 3 && other.bottom > box.top + 3)
+            return true;
+    }
+    return false;
+}).map(text => text.textContent)"""
+
 # Pixels of the timeline's picture that have a colour.
 PAINTED = """(() => {
     const canvas = document.querySelector(".chart canvas");
@@ -172,6 +183,20 @@ def nothing_is_wider_than_its_box():
         page.value("document.querySelector('.disclose').click()")
         page.value("document.querySelector('.stack').style.width = '130px'")
         check(any(row[0] == "narrow stack" for row in page.value(BOXES)), "a narrow stack is not found")
+
+
+def words_of_anchors_are_not_covered():
+    """Of threads anchors lie at one depth and over each other."""
+    kedge_run(RECOUNT, "threads.log", "3", "steps=60", "threads=3", "shared=1", capture="threads.kcap", KEDGE_TRACE="full")
+    with chromium() as started:
+        for name in ("threads.kcap", capture("bad")):
+            tool("report", name, "--html", "anchors.html")
+            page = started.open("anchors.html", **LAPTOP)
+            for word in ("by time", "by event"):
+                stack_by(page, word)
+                same(f"{name}, {word}: covered", page.value(COVERED), [])
+            check(name == "threads.kcap" or page.value("document.querySelectorAll('.spantext').length") > 0, f"{name}: no word at all")
+            page.close()
 
 
 def stack_by(page, word):
@@ -330,7 +355,7 @@ def kinds_and_tensors_are_told():
     with chromium() as started:
         page = started.open(written("kinds"))
         data = data_of(pathlib.Path("kinds.html").read_text(encoding="utf-8"))
-        most = sorted(data["kinds_at_max"], key=lambda row: -row["bytes"])
+        most = sorted(data["kinds_at_max"], key=lambda row: (row["kind"] == "unknown", -row["bytes"]))
         same("in the answer", page.value("document.querySelector('.kinds').innerText"), "By kind: " + ", ".join(f"{row['kind']} {human(row['bytes'])}" for row in most))
         check("Nothing grows from step to step." in page.value("document.getElementById('answer').innerText"), "it is not told that nothing grows")
         by_event(page)
@@ -354,6 +379,9 @@ def kinds_and_tensors_are_told():
             check(words in answer, f"not told: {words}: {answer}")
         check(f"segments {human(data['peak_live_bytes'])}" in page.value("document.querySelector('.readout').innerText"), "the timeline has no line of segments")
         same("segments by call site", page.value(cells("segments", 0, 1)), [human(site["allocated"][0]) for site in data["call_sites"] if site["allocated"][1]])
+        for word in ("by time", "by event"):
+            stack_by(page, word)
+            check(page.value("document.getElementById('moment-title').innerText").endswith("of the run"), f"{word}: all of the run is said to be a part of it")
         page = started.open(written("tensors-failed"))
         data = data_of(pathlib.Path("tensors-failed.html").read_text(encoding="utf-8"))
         answer = page.value("document.getElementById('answer').innerText")
@@ -451,6 +479,7 @@ def two_runs_are_one_above_the_other():
         tool("diff", capture("good"), capture("bad"), "--html", "diff.html")
         data = data_of(pathlib.Path("diff.html").read_text(encoding="utf-8"))
         page = started.open("diff.html")
+        check(f"In bad: {data['runs'][1]['summary'][0]}." in " ".join(page.value("document.getElementById('answer').innerText").split()), "what bad's own report says first")
         for column, run in ((1, data["runs"][0]), (2, data["runs"][1])):
             told = page.value(cells("peaks", 0, column))
             held = [human(site["peak"][0]) for site in run["call_sites"] if site["allocated"][1]]
@@ -611,7 +640,17 @@ def sections_that_are_not_always_there_draw_and_sort():
 
         page = started.open(written("grown"))
         check("Held by, when memory had grown" in page.value("document.querySelector('#held h3').innerText"), "the moment of a walk where memory had grown")
+        keepers = page.value("[...document.querySelectorAll('.keeper')].map(line => line.innerText)")
+        check(keepers and all(line.startswith("held by ") and "when memory had grown)" in line for line in keepers), f"the answer names no holder where memory had grown: {keepers}")
         page.close()
+
+        page = started.open(written("shadow"))
+        data = data_of(pathlib.Path("shadow.html").read_text(encoding="utf-8"))
+        said = page.value("document.getElementById('answer').innerText")
+        would = human(data["max_bytes"] - data["max_would_bytes"])
+        check(f"Hints were in mode shadow, and saved nothing. They would make the highest use lower by {would}." in said, f"idle hints are not told: {said}")
+        page.close()
+        check("saved nothing" not in started.open(written("live")).value("document.getElementById('answer').innerText"), "hints that did something are said to be idle")
 
         tool("report", capture("bad"), "--from", "SOT_CALL_3", "--to", "SOT_CALL_9", "--html", "window.html")
         window = data_of(pathlib.Path("window.html").read_text(encoding="utf-8"))
@@ -670,4 +709,4 @@ def no_other_script_runs():
 
 
 if __name__ == "__main__":
-    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, two_fingers_zoom, kinds_and_tensors_are_told, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, an_estimate_comes_first, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)
+    main(pages_draw_on_a_laptop_and_a_phone, nothing_is_wider_than_its_box, words_of_anchors_are_not_covered, a_click_opens_the_stack_that_the_report_prints, the_timeline_zooms_pans_and_has_a_cursor, a_click_pins_the_block_below_the_pointer, two_fingers_zoom, kinds_and_tensors_are_told, a_range_has_its_own_table, the_search_goes_through_everything, two_runs_are_one_above_the_other, ranks_are_side_by_side, an_estimate_comes_first, controls_work_by_keyboard_and_mouse, sections_that_are_not_always_there_draw_and_sort, text_has_contrast_and_controls_have_names, no_other_script_runs)

@@ -34,7 +34,7 @@ function holderList(data, title, rows, total) {
 function kindsLine(kinds) {
     if (!kinds || kinds.length === 0)
         return "";
-    const rows = [...kinds].sort((a, b) => b.bytes - a.bytes);
+    const rows = [...kinds].sort((a, b) => (a.kind === "unknown") - (b.kind === "unknown") || b.bytes - a.bytes);
     return element("p", {class: "kinds"}, element("b", null, "By kind:"), ...rows.flatMap((row, at) => [at ? ", " : " ", row.kind + " ", element("span", {class: "figure"}, bytes(row.bytes))]));
 }
 
@@ -175,6 +175,16 @@ function growth(data, who = "Memory") {
     document.getElementById("anchors") ? element("a", {href: "#anchors"}, "Show") : "", keepersHint(data));
 }
 
+/* That hints did nothing, which their file does not show. */
+function idleHints(data) {
+    const {max_bytes: most, max_with_hints_bytes: hinted, max_would_bytes: would, program} = data;
+    if (data.hints.length === 0 || would === null || hinted < most || hasMoved(data))
+        return null;
+    const isRefused = program.hints_mode === "shadow" && data.settings.KEDGE_HINTS_MODE === "live";
+    return element("p", {class: "lede"}, "Hints were in mode " + program.hints_mode + ", and saved nothing" + (isRefused ? ": live needs a receipt of kedge verify" : "") + "."
+        + (would < most ? " They would make the highest use lower by " + bytes(most - would) + "." : "") + " ", element("a", {href: "#hints"}, "Show"));
+}
+
 /* What could be mended, where it is worth a look. A run that was cut short would have used more of its memory again. */
 function waste(data) {
     const found = data.patterns;
@@ -197,5 +207,5 @@ function drawAnswer(data) {
         ? "Events are missing. Totals and call sites are the run's own sums; timeline, map and anchors show what is on record."
         : "Events are missing in this capture. All figures are of what is on record.");
     const first = data.summary.length > 0 ? element("p", {class: "lede"}, element("b", null, element("bdi", null, data.summary[0]))) : null;
-    document.getElementById("answer").append(program, ...doubts(data), ...[first].filter(Boolean), ...parts, facts(data), ...[tensorsNote(data), growth(data), waste(data), window, missing].filter(Boolean));
+    document.getElementById("answer").append(program, ...doubts(data), ...[first].filter(Boolean), ...parts, facts(data), ...[tensorsNote(data), idleHints(data), growth(data), waste(data), window, missing].filter(Boolean));
 }

@@ -112,6 +112,8 @@ function drawDiff(data) {
     answer.append(...diffHead(diff));
     drawCauses(data, answer);
     const bad = runData(data, 1);
+    if (bad.summary.length > 0)
+        answer.append(element("p", {class: "lede"}, "In bad: ", element("b", null, element("bdi", null, bad.summary[0])), "."));
     answer.append(...[bad.steps.growers.length ? growth(bad, "Memory of bad") : null, freedByHints(diff)].filter(Boolean));
     drawSeveral(data, data.runs.map((run, at) => SIDES[at] + ": " + baseName(run.capture)), false);
     drawPeaks(data);

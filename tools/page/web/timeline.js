@@ -21,6 +21,12 @@ class Timeline {
         this.telling = telling;
         this.line = run.line;
         this.bars = this.line.bars.filter(bar => bar[2] < LANES).sort((a, b) => a[0] - b[0]);
+        const next = [];
+        this.covered = this.bars.map(bar => bar[1]);
+        for (let at = this.bars.length - 1; at >= 0; at--) {
+            this.covered[at] = next[this.bars[at][2]] ?? this.bars[at][1];
+            next[this.bars[at][2]] = this.bars[at][0];
+        }
         this.isTime = this.restsLittle();
         this.grouping = run.groupings[0];
         this.held = run.data.segments ? "segments" : "reserved"; /* the dashed line */
@@ -109,7 +115,7 @@ class Timeline {
         if (this.line.axis !== "time")
             return [];
         return [choices("Axis", ["by time", "by event"], this.isTime ? 0 : 1, at => {
-            const ends = [this.leafOf(this.from), this.leafOf(this.to)];
+            const ends = [this.firstSeen(), this.leafOf(this.to)];
             this.isTime = at === 0;
             this.show(this.coordinate(ends[0]), this.coordinate(Math.min(this.run.leaves, ends[1] + 1)));
         })];
@@ -157,7 +163,7 @@ class Timeline {
         const step = event.shiftKey ? 10 : 1;
         const half = (this.to - this.from) / 2;
         const keys = {ArrowLeft: () => this.walk(-step), ArrowRight: () => this.walk(step), ArrowUp: () => this.pick(1), ArrowDown: () => this.pick(-1), Enter: () => this.pinPicked(),
-            Home: () => this.moveTo(this.leafOf(this.from)), End: () => this.moveTo(this.lastSeen()), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), w: () => this.zoom(0.5),
+            Home: () => this.moveTo(this.firstSeen()), End: () => this.moveTo(this.lastSeen()), "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), w: () => this.zoom(0.5),
             "-": () => this.zoom(2), s: () => this.zoom(2), a: () => this.show(this.from - half, this.to - half), d: () => this.show(this.from + half, this.to + half),
             0: () => this.showAll(), p: () => this.moveTo(this.run.peak), "[": () => this.showStep(this.stepAtCursor() - 1), "]": () => this.showStep(this.stepAtCursor() + 1), Escape: () => this.takeBack()};
         const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
@@ -338,8 +344,14 @@ class Timeline {
         this.drawOver();
     }
 
+    /* Leaves of a run's begin and end may have no length. */
+    firstSeen() {
+        return this.from <= this.whole()[0] ? 0 : this.leafOf(this.from);
+    }
+
     lastSeen() {
-        return Math.max(0, this.leafOf(this.to) - (this.coordinate(this.leafOf(this.to)) >= this.to ? 1 : 0));
+        const isOver = this.to < this.whole()[1] && this.coordinate(this.leafOf(this.to)) >= this.to;
+        return Math.max(0, this.leafOf(this.to) - (isOver ? 1 : 0));
     }
 
     zoom(factor) {
@@ -419,7 +431,7 @@ class Timeline {
 
     /* The leaves that are chosen, else those that are to be seen. */
     range() {
-        return this.chosen || [this.leafOf(this.from), this.lastSeen() + 1];
+        return this.chosen || [this.firstSeen(), this.lastSeen() + 1];
     }
 
     onRange(listener) {
@@ -459,7 +471,7 @@ class Timeline {
         const found = [];
         const pixels = Math.floor(this.wide);
         const size = (this.to - this.from) / pixels;
-        let next = this.leafOf(this.from);
+        let next = this.firstSeen();
         for (let pixel = 0; pixel < pixels; pixel++) {
             const end = this.from + (pixel + 1) * size;
             let best = next;
@@ -537,13 +549,14 @@ class Timeline {
     }
 
     /* A rectangle of the axis below the chart, with its name where there is room. */
-    span(begin, end, top, kind, name) {
+    /* `free`: up to where no other one covers it. */
+    span(begin, end, top, kind, name, free = end) {
         const from = Math.max(this.x(this.coordinateOf(begin)), this.left);
         const to = Math.min(this.x(this.coordinateOf(end)), this.left + this.wide);
         if (to < this.left || from > this.left + this.wide || to - from < 0.3)
             return [];
         const parts = [drawing("rect", {class: kind, x: from, y: top, width: Math.max(to - from - 0.5, 0.5), height: LANE - 1}, drawing("title", null, name))];
-        if (to - from > 7 * name.length + 6)
+        if (Math.min(to, this.x(this.coordinateOf(free))) - from > 7 * name.length + 6)
             parts.push(drawing("text", {class: "spantext", x: from + 4, y: top + LANE - 3}, name));
         return parts;
     }
@@ -559,8 +572,7 @@ class Timeline {
         if (this.run.steps.length)
             parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.stepsTop + LANE - 3, "text-anchor": "end"}, "steps"));
         const drawn = new Array(LANES).fill(0);
-        for (const [begin, end, depth, name] of this.bars)
-            parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + drawn[depth]++ % 2, name));
+        this.bars.forEach(([begin, end, depth, name], at) => parts.push(...this.span(begin, end, this.lanesTop + depth * LANE, "anchor" + drawn[depth]++ % 2, name, this.covered[at])));
         if (this.depths)
             parts.push(drawing("text", {class: "tick", x: this.left - 6, y: this.lanesTop + LANE - 3, "text-anchor": "end"}, "anchors"));
         return parts;
