@@ -176,6 +176,7 @@ def nothing_is_wider_than_its_box():
                 same(f"{form}, 1440 wide: boxes with all {state}", page.value(BOXES), [])
             page.look(**PHONE)
             same(f"{form}, 390 wide: boxes with all frames", page.value(BOXES), [])
+            same(f"{form}, 390 wide: labels of nothing", page.value("[...document.querySelectorAll('tbody td')].filter(td => td.innerText.trim() === '' && td.getClientRects().length).length"), 0)
             page.value("document.querySelectorAll('.disclose').forEach(button => button.click())")
             same(f"{form}, 390 wide: boxes", page.value(BOXES), [])
             page.close()

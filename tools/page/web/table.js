@@ -129,7 +129,7 @@ class Table {
         return element("tr", null, ...this.columns.map((column, at) => {
             const content = column.cell ? column.cell(row) : column.text(row);
             const detail = at === 0 ? this.detail(row) : null;
-            return element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: this.classOf(column), "data-label": at === 0 ? null : this.labelOf(at)},
+            return element(at === 0 ? "th" : "td", {scope: at === 0 ? "row" : null, class: at > 0 && column.text(row) === "" ? "blank" : this.classOf(column), "data-label": at === 0 ? null : this.labelOf(at)},
                 detail ? this.opener(detail, content) : content);
         }));
     }
