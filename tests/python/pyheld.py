@@ -16,11 +16,12 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import held_plants
 from pyanchors import each
 from pystacks import HERE, PARTS, check, failures, fresh, interpreters, run, same, tool_json
-from regresskit import KEDGE, environment
+from regresskit import KEDGE, SOURCE, environment
 
 LIKE = PARTS / "held"
 BOUND = "oom,end,seconds=600"  # no test depends on how fast the machine is
@@ -368,6 +369,19 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
         check(re.search(expect, texts.get(sizes[name], "no row")), f"{name}: {texts.get(sizes[name])!r}")
 
 
+def tensors_that_fill_their_segments_have_addresses():
+    """Beside those that lie in larger ones: a tensor of 16 MiB is all of its segment. Where each block is a tensor, none is needed."""
+    parts = {"__name__": "parts"}
+    exec(next(SOURCE.glob("preload/**/held_rows.py")).read_text(encoding="utf-8"), parts)
+    storages = [SimpleNamespace(address=at, bytes=size) for at, size in ((0x1000, 4096), (0x10000, 512), (0x10200, 512))]
+    told = {0x1000: ("parameter", ["model"]), 0x10000: ("tensor", ["kept"]), 0x10200: ("tensor", ["kept"])}
+    rows = parts["by_block"]([(0x1000, 4096, 1, 0), (0x10000, 8192, 2, 0)], storages, told, "nobody")
+    same("segments", rows, {(1, 0, "parameter", "model"): [4096, 1, [0x1000]], (2, 0, "tensor", "kept"): [1024, 2, [0x10000, 0x10200]],
+                            (2, 0, "no tensor", "nobody"): [7168, 1, []]})
+    rows = parts["by_block"]([(0x1000, 4096, 1, 0), (0x10000, 512, 2, 0), (0x10200, 1023, 2, 0)], storages, told, "nobody")
+    same("tensors", {key: row[2] for key, row in rows.items()}, {(1, 0, "parameter", "model"): [], (2, 0, "tensor", "kept"): [], (2, 0, "no tensor", "nobody"): []})
+
+
 CASES = (each_plant_is_named, arrays_of_cupy_are_told, tensors_of_paddle_are_told,
          r111_a_walk_leaves_everything_as_it_was, tracers_and_profilers_see_nothing,
          an_interrupt_reaches_the_program, what_is_left_at_the_end_is_named, what_failed_first_is_told_in_one_line,
@@ -379,7 +393,7 @@ CASES = (each_plant_is_named, arrays_of_cupy_are_told, tensors_of_paddle_are_tol
          graphs_are_left_alone_where_they_may_be_taken_apart, graphs_are_read_beside_other_threads, what_may_be_on_its_way_out_is_not_asked,
          a_walk_that_is_out_of_time_says_so,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,
-         the_end_of_the_interpreter_waits_for_a_walk)
+         the_end_of_the_interpreter_waits_for_a_walk, tensors_that_fill_their_segments_have_addresses)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()

@@ -25,8 +25,8 @@ def mib(size):
 
 def by_block(blocks, storages, told, nobody):
     """{(stack, Python stack, class, holders...): [bytes, blocks, addresses]}: live blocks joined with storages, by address. The addresses
-    are those of storages inside of larger blocks, as in segments."""
-    rows, at, lying = {}, 0, sorted(storages, key=lambda s: s.address)
+    are those of all storages where blocks are segments: where one at least is smaller than its block."""
+    rows, at, lying, has_segments = {}, 0, sorted(storages, key=lambda s: s.address), False
 
     def add(block, size, *key):
         row = rows.setdefault((block[2], block[3], *key), [0, 0, []])
@@ -43,12 +43,14 @@ def by_block(blocks, storages, told, nobody):
             word, texts = told[lying[at].address]
             size = min(lying[at].bytes, end - lying[at].address, left)
             left -= size
-            row = add(block, size, word, *texts)
-            if block[1] > lying[at].bytes + SLACK:
-                row[2].append(lying[at].address)
+            add(block, size, word, *texts)[2].append(lying[at].address)
+            has_segments |= block[1] > lying[at].bytes + SLACK
             at += 1
         if left:
             add(block, left, "no tensor", nobody)
+    if not has_segments:
+        for row in rows.values():
+            row[2].clear()
     return rows
 
 
