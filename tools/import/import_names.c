@@ -11,7 +11,7 @@ uint32_t import_names_text(struct import_names *names, const char *text, size_t 
     struct format_def def = {.kind = FORMAT_DEF_STRING};
     bool is_new;
 
-    length = strnlen(text, length < TEXT_MAX ? length : TEXT_MAX);
+    length = length ? strnlen(text, length < TEXT_MAX ? length : TEXT_MAX) : 0;
     if (length == 0)
         return 0;
     memcpy(copy, text, length);

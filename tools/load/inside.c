@@ -96,6 +96,7 @@ static void inside_take_data(struct inside *in)
     struct read_capture *to = in->tensors->capture;
     struct keytable named = {0};
 
+    free(to->data);
     to->data = vec_new(in->run->data_count + 1, sizeof(*to->data));
     for (size_t i = 0; i < in->run->data_count; i++) {
         struct read_data data = in->run->data[i];
@@ -217,6 +218,7 @@ static void inside_give_rows(struct inside *in)
 
     free(tensors->held_stacks);
     tensors->held_stacks = vec_new(in->row_count + 1, sizeof(*tensors->held_stacks));
+    free(to->held);
     to->held = vec_new(in->row_count + 1, sizeof(*to->held));
     for (size_t i = 0; i < in->row_count; i++) {
         const struct inside_row *row = &in->rows[i];
@@ -234,6 +236,7 @@ static void inside_take_walks(struct inside *in)
     struct read_capture *to = in->tensors->capture;
     struct keytable index = {0};
 
+    free(to->walk);
     to->walk = vec_new(in->run->walk_count + 1, sizeof(*to->walk));
     for (size_t i = 0; i < in->run->walk_count; i++) {
         struct format_def_walk *walk = &to->walk[to->walk_count];
