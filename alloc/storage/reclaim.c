@@ -1448,20 +1448,19 @@ static void expect_little(struct pool *pool, struct stream *stream)
     lock_drop(&pool->lock);
 }
 
-/* Queries the fences of streams that have free blocks here, or (`patience`) waits for one of them;
- * then sweeps. Results as reclaim_ask. */
-static int look_at_streams(struct pool *pool, struct heap *heap, uint32_t but, uint64_t look,
+/* Queries the fences of the chosen streams, or (`patience`) waits for one of them; then sweeps.
+ * Results as reclaim_ask. */
+static int look_at_streams(struct pool *pool, struct heap *heap, const struct choice *choice,
         struct reclaim_patience *patience)
 {
     uint32_t list[STREAMS_LOOK];
     bool wait = patience != NULL;
-    const struct choice choice = {.but = but, .look = look, .vacated = !wait};
     uint32_t count, i;
     int r = -ENOENT;
 
     lock_take(&pool->lock);
     heap->busy++;
-    count = list_streams(pool, heap, &choice, list);
+    count = list_streams(pool, heap, choice, list);
     lock_drop(&pool->lock);
     for (i = 0; i < count && (wait ? goes_on(r, patience) : r <= 0); i++) {
         struct stream *stream = streams_at(pool, list[i]);
@@ -1614,7 +1613,8 @@ void reclaim_gone_streams(struct pool *pool)
 
 int reclaim_points(struct pool *pool, struct heap *heap, uint32_t but)
 {
-    int r = look_at_streams(pool, heap, but, 0, NULL);
+    const struct choice choice = {.but = but, .vacated = true};
+    int r = look_at_streams(pool, heap, &choice, NULL);
 
     return r > 0 ? r : 0;
 }
@@ -1631,14 +1631,23 @@ uint64_t reclaim_begin_look(struct pool *pool)
 
 int reclaim_points_once(struct pool *pool, struct heap *heap, uint64_t look)
 {
-    int r = look_at_streams(pool, heap, 0, look, NULL);
+    const struct choice choice = {.look = look, .vacated = true};
+    int r = look_at_streams(pool, heap, &choice, NULL);
 
     return r > 0 ? r : 0;
 }
 
+static int wait_for_a_stream(
+        struct pool *pool, struct heap *heap, bool vacated, struct reclaim_patience *patience)
+{
+    const struct choice choice = {.vacated = vacated};
+
+    return patience->is_over ? -EAGAIN : look_at_streams(pool, heap, &choice, patience);
+}
+
 int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience)
 {
-    int r = patience->is_over ? -EAGAIN : look_at_streams(pool, heap, 0, 0, patience);
+    int r = wait_for_a_stream(pool, heap, false, patience);
 
     return r == 0 || r == -ENOENT || r > 0 ? r : -ETIMEDOUT;
 }
@@ -1661,7 +1670,7 @@ void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_pa
 {
     for (struct heap *heap = heap_walk_list(pool, NULL, device, HEAPS_WAITING); heap;
             heap = heap_walk_list(pool, heap, device, HEAPS_WAITING)) {
-        while (reclaim_wait_point(pool, heap, patience) == 0)
+        while (wait_for_a_stream(pool, heap, true, patience) == 0)
             ;
     }
 }

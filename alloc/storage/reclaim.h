@@ -93,8 +93,8 @@ int reclaim_points_once(struct pool *pool, struct heap *heap, uint64_t look);
  * reclaim_wait. */
 int reclaim_wait_point(struct pool *pool, struct heap *heap, struct reclaim_patience *patience);
 
-/* The same two over all heaps of a device: the memory of other heaps can be returned only when it
- * is idle. */
+/* The same over all heaps of a device, and for all points: the memory of other heaps can be
+ * returned only when it is idle, and a handle only when no vacated slot maps it any more. */
 int reclaim_device_points(struct pool *pool, int device);
 void reclaim_wait_device_points(struct pool *pool, int device, struct reclaim_patience *patience);
 

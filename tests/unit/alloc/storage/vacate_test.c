@@ -98,6 +98,26 @@ TEST(r95_on_a_full_device_too)
     fill(&h);
 }
 
+/* A handle does not go back while a vacated slot maps it: what only waits for that is waited for before a request is refused. */
+TEST(r73_r95_a_full_device_waits_for_vacated_slots)
+{
+    struct bench *b = ordered_bench(15 * SLOT, POOL_REMAP_LAZY, 1 * GiB, true);
+    struct holes h = {0};
+    devptr_t big;
+
+    dig(&h, b);
+    big = bench_alloc_on(b, 12 * SLOT, 1);
+    CHECK_EQ(bench_stats(b).granules_aliased, 12);
+    CHECK_EQ(bench_free_on(b, big, 2), 0); /* nothing is pending there */
+    b->fake->hangs = false;
+    big = bench_alloc(b, 12 * SLOT);
+    CHECK_NE(big, 0);
+    CHECK_EQ(b->fake->held, 15 * SLOT);
+    CHECK_EQ(b->fake->mappings, 3);
+    CHECK_EQ(bench_free(b, big), 0);
+    fill(&h);
+}
+
 TEST(r95_nothing_is_placed_at_the_old_address_before_the_device_has_left_it)
 {
     struct bench *b = eager();
