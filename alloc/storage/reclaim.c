@@ -1604,8 +1604,12 @@ void reclaim_lump(struct pool *pool, uint32_t index)
 
 void reclaim_gone_streams(struct pool *pool)
 {
+    int top = devices_top(pool);
+
     for (int i = 0; i < GONE_LOOKS && !POOL_IS_WITHOUT(GONE) && ask_gone(pool); i++)
         ;
+    for (int i = 0; i < top; i++)
+        (void)ask_events(pool, &pool->devices[i], NULL, GONE_LOOKS);
     lock_take(&pool->lock);
     heap_forget_streams(pool);
     lock_drop(&pool->lock);

@@ -135,9 +135,10 @@ void reclaim_ask_readers(struct pool *pool, struct grace *grace);
  * `readers`, 0 = only for its own. */
 void reclaim_call_made(struct pool *pool, uint64_t readers) POOL_LOCKED;
 
-/* Queries the fences of a few destroyed streams, in turn: no request may ever need their frees, and
- * until those are known to have passed their records stay. Called when a stream is destroyed, so
- * that their number follows how far the device is behind (R107, nothing grows). */
+/* Queries the fences of a few destroyed streams, in turn, and those that reclaim_lump has given to
+ * devices, as long as they have passed: no request may ever need these frees, and until they are
+ * known to have passed, records and fences stay. Called when a stream is destroyed, so that their
+ * number follows how far the device is behind (R107, nothing grows). */
 void reclaim_gone_streams(struct pool *pool);
 
 /* If there are many destroyed streams, the frees of one wait for its last fence like frees without

@@ -128,6 +128,28 @@ TEST(r107_a_request_costs_the_same_however_many_streams_have_gone_with_work_pend
     bench_end(b);
 }
 
+/* A pool with room asks for nothing, so each end of a stream looks at the fences that earlier ends have left. */
+TEST(r107_streams_that_have_gone_keep_no_fences_while_a_pool_has_room)
+{
+    struct bench *b = bench_new(1 * GiB);
+    devptr_t a = bench_alloc_on(b, 512 * MiB, 1);
+
+    CHECK_EQ(bench_free_on(b, a, 1), 0);
+    fake_drain(b->fake);
+    pool_settle(b->pool); /* all of it is idle */
+    for (int i = 0; i < 2048; i++) {
+        a = bench_alloc_on(b, 512, 2);
+        fake_submit(b->fake, 2, a, 512);
+        CHECK_EQ(bench_free_on(b, a, 2), 0);
+        pool_stream_gone(b->pool, 2);
+        if (i % 64 == 63)
+            fake_drain(b->fake);
+    }
+    CHECK_LT(b->fake->fences, 200);
+    CHECK_LT(bench_heap_stats(b).pending, 200 * 512);
+    bench_end(b);
+}
+
 /* One that a later tenant must not have before: of many that are gone each waits for its own work. */
 TEST(r01_r107_what_a_stream_has_freed_waits_for_its_own_work_when_many_have_gone)
 {
