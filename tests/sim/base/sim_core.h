@@ -61,7 +61,7 @@ struct sim_config {
     bool oracle;
     bool managed;       /* devices use managed memory while the host does */
     bool alias;         /* memory may be mapped at several addresses */
-    bool handles_again; /* numbers of physical handles come again */
+    bool handles_again; /* numbers of physical handles, and handles of streams, come again */
     bool physical_file; /* physical memory is kept in a file */
     bool own_ids;       /* each context counts its default streams from 1 */
     bool any_kernel;    /* kernels that are not in kernels.def exist */

@@ -24,6 +24,7 @@ struct tenant {
     uint64_t generation;
     bool alive;
     uintptr_t stream; /* as the witness named it: of the birth, then of the death */
+    uint64_t number;  /* of that stream, whose handle may come again */
     void *frames[SIM_OP_FRAMES];
     int frames_count;
 };
@@ -246,21 +247,28 @@ static struct CUstream_st *stream_of(CUstream handle)
     return stream;
 }
 
+static uint64_t number_of(CUstream handle)
+{
+    const struct CUstream_st *stream = stream_of(handle);
+
+    return stream ? stream->id : (uintptr_t)handle;
+}
+
 /* The former tenants of one birth's bytes. */
 struct former {
     bool any, several; /* of several streams */
-    uintptr_t stream;
+    uint64_t number;
 };
 
-static void count_reuse(const struct tenant *was, CUstream stream, struct former *former)
+static void count_reuse(const struct tenant *was, const struct tenant *born, struct former *former)
 {
     if (!former->any) {
         former->any = true;
-        former->stream = was->stream;
+        former->number = was->number;
         sim_stats.reuses++;
-        if (was->stream != (uintptr_t)stream)
+        if (was->number != born->number)
             sim_stats.cross_stream_reuses++;
-    } else if (was->stream != former->stream && !former->several) {
+    } else if (was->number != former->number && !former->several) {
         former->several = true;
         sim_stats.merged_reuses++;
     }
@@ -308,6 +316,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
     if (sim_config.oracle)
         born.frames_count = backtrace(born.frames, SIM_OP_FRAMES);
     trial.born = &born;
+    born.number = number_of(stream);
     on = stream_of(stream);
     trial.queue = on ? on->queue : NULL;
     if (trial.queue)
@@ -320,7 +329,7 @@ void simcuda_witness_birth(CUdeviceptr ptr, size_t bytes, CUstream stream)
         trial.addr = was.addr > ptr ? was.addr : ptr;
         uint64_t end = was.addr + was.size < ptr + bytes ? was.addr + was.size : ptr + bytes;
         trial.size = end - trial.addr;
-        count_reuse(&was, stream, &former);
+        count_reuse(&was, &born, &former);
         if (judged)
             sim_queue_each_at(trial.addr, trial.size, try_operation, &trial);
         cut(old, ptr, bytes);
@@ -371,6 +380,7 @@ void simcuda_witness_death(CUdeviceptr ptr, CUstream stream)
     if (tenant && tenant->addr == ptr && tenant->alive) {
         tenant->alive = false;
         tenant->stream = (uintptr_t)stream;
+        tenant->number = number_of(stream);
         forget_guesses(tenant, stream);
         sim_stats.deaths++;
     }

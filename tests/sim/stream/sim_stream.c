@@ -25,10 +25,34 @@ static uint64_t default_id(struct CUctx_st *ctx)
     return sim_config.own_ids ? ++ctx->own_ids : next_id++;
 }
 
+/* Streams that are gone: a driver gives their handles again, the last one first. */
+static struct CUstream_st *gone;
+
+static struct CUstream_st *stream_new(void)
+{
+    struct CUstream_st *stream = gone;
+
+    if (!stream)
+        return sim_new(sizeof(*stream));
+    gone = stream->next;
+    *stream = (struct CUstream_st){.next = NULL};
+    return stream;
+}
+
+static void stream_free(struct CUstream_st *stream)
+{
+    if (!sim_config.handles_again) {
+        free(stream);
+        return;
+    }
+    stream->next = gone;
+    gone = stream;
+}
+
 static struct CUstream_st *open_stream(
         struct CUctx_st *ctx, unsigned flags, int priority, bool legacy, uint64_t thread)
 {
-    struct CUstream_st *stream = sim_new(sizeof(*stream));
+    struct CUstream_st *stream = stream_new();
 
     stream->ctx = ctx;
     stream->flags = flags;
@@ -57,7 +81,7 @@ static void close_stream(struct CUstream_st *stream)
     sim_handle_remove(stream);
     free(stream->frontier);
     free(stream->frontier_edges);
-    free(stream);
+    stream_free(stream);
 }
 
 void sim_stream_end_context(struct CUctx_st *ctx)
