@@ -223,6 +223,8 @@ static void open_world(void)
     dense.crowded = !dense.sparse && dense_chance(5);
     choose_sizes();
     dense.scene = scene_of(world.seed);
+    dense.current = -1;
+    dense.further = world.seed % 8 == 7 && !dense.scene && !dense.sparse && !dense.crowded;
     if (dense.scene)
         dense.sparse = dense.crowded = dense.refuses = false;
     dense_weigh();
@@ -250,7 +252,7 @@ static void open_world(void)
     } else if (!dense.sparse && dense_chance(40)) {
         dense_home_open(1);
     }
-    if (!dense.sparse && !dense.scene && dense_chance(40))
+    if (!dense.sparse && !dense.scene && dense_chance(dense.further ? 90 : 40))
         dense_home_open(2);
     dense_home_enter(0);
     for (int i = 0; i < DENSE_EVENTS; i++)
@@ -278,6 +280,7 @@ static void close_world(struct hand *me)
     for (int i = 0; i < DENSE_POOLS; i++)
         if (dense.pools[i])
             DO(cuMemPoolDestroy(dense.pools[i]));
+    dense.current = -1;
     if (dense.crowd_pools_count)
         (void)act_pool_crowd(me);
     memory_end(me);

@@ -182,6 +182,7 @@ struct dense_world {
     bool late;    /* contexts begin with few streams */
     bool sparse;  /* one blocking stream for long, and memory of the default stream */
     bool crowded; /* the second context comes behind many others */
+    bool further; /* has words that worlds have only since other tests name seeds */
     bool refuses; /* events that a library records inside of a request are refused now and then */
     enum dense_scene scene;
     uint64_t memory;
@@ -198,6 +199,7 @@ struct dense_world {
     struct dense_check checks[DENSE_WORDS];
     struct limbo limbo[DENSE_LIMBO];
     CUmemoryPool pools[DENSE_POOLS];
+    int current; /* the pool of device 0 that requests without a pool's name get, or -1: its default one */
     CUmemoryPool crowd_pools[DENSE_CROWD];
     CUstream crowd_streams[DENSE_CROWD];
     int crowd_pools_count, crowd_streams_count, crowd_home;
@@ -292,6 +294,9 @@ bool act_fill(struct hand *me);
 bool act_check(struct hand *me);
 bool act_copy(struct hand *me);
 bool act_memory_info(struct hand *me);
+/* What the driver says of the program's own pools. */
+void pools_must_say(void);
+bool act_pool_current(struct hand *me);
 /* A block of the device, alive; NULL: none found. */
 struct dense_block *block_pick(int device);
 /* A new block of the home's context; NULL: no room. */

@@ -60,6 +60,7 @@ static struct {
         {1, false, act_pool_room, 0},
         {3, false, act_impossible, 0},
         {0, false, act_memory_room, 0},
+        {0, false, act_pool_current, 0},
         {0, false, act_busy_end, 0},
 };
 
@@ -80,6 +81,16 @@ static bool is_sparse(bool (*act)(struct hand *me))
             || act == act_flow_open || act == act_wait;
 }
 
+/* Words of the worlds that have more of them than others, on top of their own weight. */
+static int further_weight(bool (*act)(struct hand *me))
+{
+    if (act == act_film_end)
+        return 20;
+    if (act == act_film_begin || act == act_alloc_sync || act == act_free_sync)
+        return 8;
+    return act == act_pool_current || act == act_memory_info ? 5 : 0;
+}
+
 /* Each seed does without some of them and has more of others: so that few of them meet often. */
 void dense_weigh(void)
 {
@@ -95,6 +106,8 @@ void dense_weigh(void)
             acts[i].mine = (dense.sparse ? is_sparse(acts[i].act) : is_crowded(acts[i].act))
                     ? acts[i].weight
                     : 0;
+        if (dense.further)
+            acts[i].mine += further_weight(acts[i].act);
     }
 }
 

@@ -192,15 +192,23 @@ bool act_churn(struct hand *me)
     return true;
 }
 
-/* Streams that have gone leave nothing on the host (R107). */
+/* Events that were made and not destroyed since. Those that go with their context are not counted. */
+static int64_t events_alive(void)
+{
+    return (int64_t)cu.calls("cuEventCreate") - (int64_t)cu.calls("cuEventDestroy");
+}
+
+/* Streams that have gone leave nothing on the host and no events (R107). */
 bool act_streams_gone(struct hand *me)
 {
     enum {
         WARM = 512,
         MORE = 1024,
         PAGES = 512, /* two megabytes */
+        EVENTS = 256,
     };
     cuuint64_t keep = UINT64_MAX, none = 0;
+    int64_t events;
     uint64_t bytes = 256 * (uint64_t)1 << 20;
     struct dense_clock all = order_of_home(0);
     CUmemoryPool pool;
@@ -208,7 +216,7 @@ bool act_streams_gone(struct hand *me)
     long before;
 
     if (dense.stall.n || dense.away >= 0 || dense.small || !flow_is_safe(me) || graph_films()
-            || dense.homes[0].films || !memory_fits(0, bytes))
+            || dense.current >= 0 || dense.homes[0].films || !memory_fits(0, bytes))
         return false;
     dense_home_enter(0);
     DO(cuDeviceGetDefaultMemPool(&pool, 0));
@@ -218,7 +226,10 @@ bool act_streams_gone(struct hand *me)
     DO(cuCtxSynchronize());
     come_and_go(WARM);
     before = resident();
+    events = events_alive();
     come_and_go(MORE);
+    if (events_alive() > events + EVENTS)
+        dense_wrong("events that streams leave behind", (uint64_t)events_alive(), (uint64_t)events);
     if (resident() > before + PAGES)
         dense_wrong("pages of the host that streams leave behind", (uint64_t)resident(),
                 (uint64_t)before);

@@ -309,6 +309,7 @@ bool act_film_end(struct hand *me)
     struct dense_graph *graph;
     CUgraph made = NULL;
     CUresult result, want;
+    bool away;
 
     if (!film || !film_may(me, film)
             || (film->mode != CU_STREAM_CAPTURE_MODE_RELAXED && film->hand != me->number))
@@ -318,7 +319,15 @@ bool act_film_end(struct hand *me)
     if (!film->spoilt && dense_chance(12))
         film_spoil(me, film, flow);
     want = film->spoilt ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+    flow->busy = true; /* the others act while the driver ends it */
+    away = dense.further && !film->spoilt && dense_chance(90)
+            && dense_leave(me, "cuStreamEndCapture");
     result = cu.cuStreamEndCapture(flow->handle ? flow->handle : CU_STREAM_PER_THREAD, &made);
+    if (away)
+        dense_back(me);
+    if (away)
+        COUNT(dense_ends_parked);
+    flow->busy = false;
     if (result != want)
         dense_wrong("the end of a capture", result, want);
     dense_say("the capture on %d ends: %d", film->flow, (int)result);

@@ -39,6 +39,8 @@ bool act_pool_destroy(struct hand *me)
     if (!pool)
         return false;
     dense.pools[index] = NULL;
+    if (dense.current == index)
+        dense.current = -1;
     dense_say("pool %d is destroyed", index);
     for (int i = 0; i < DENSE_BLOCKS; i++)
         if (dense.blocks[i].kind == BLOCK_STREAM && dense.blocks[i].pool == index) {
@@ -47,6 +49,43 @@ bool act_pool_destroy(struct hand *me)
         }
     DO(cuMemPoolDestroy(pool));
     return true;
+}
+
+/* As a library does that wants all stream-ordered memory of a program in its own pool. */
+bool act_pool_current(struct hand *me)
+{
+    int index = dense_pick(DENSE_POOLS);
+    CUmemoryPool pool = dense.pools[index];
+
+    (void)me;
+    if (!pool)
+        pool = dense.pools[index] = pool_new();
+    if (dense_chance(30)) {
+        index = -1;
+        DO(cuDeviceGetDefaultMemPool(&pool, 0));
+    }
+    DO(cuDeviceSetMemPool(0, pool));
+    dense.current = index;
+    dense_say("pool %d is current", index);
+    COUNT(dense_current_pools);
+    return true;
+}
+
+/* At least what is alive there is used; more, while a free is pending. */
+void pools_must_say(void)
+{
+    for (int i = 0; i < DENSE_POOLS; i++) {
+        cuuint64_t used = 0, alive = 0;
+
+        for (int at = 0; at < DENSE_BLOCKS; at++)
+            if (dense.blocks[at].kind == BLOCK_STREAM && dense.blocks[at].pool == i)
+                alive += dense.blocks[at].bytes;
+        if (!dense.pools[i])
+            continue;
+        DO(cuMemPoolGetAttribute(dense.pools[i], CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+        if (used < alive)
+            dense_wrong("what is used of a pool", used, alive);
+    }
 }
 
 bool act_pool_trim(struct hand *me)

@@ -100,6 +100,7 @@ DENSE_FLOORS = ("dense_streams dense_events dense_host_functions dense_fills den
                 "dense_crowds dense_launches dense_set_params dense_clones dense_children dense_peers dense_pools dense_orphans dense_pool_crowds "
                 "dense_pools_alone dense_rooms dense_impossible dense_gone dense_refused dense_unseen dense_inner dense_sparse dense_scenes dense_filled "
                 "dense_many_contexts "
+                "dense_current_pools dense_ends_parked "
                 "dense_ends memory_nodes contexts_ended device_resets streams_ended").split()
 SLOW = 98 # an act took long, which a busy machine can do as well
 # Words of mutants that need an arrangement of their own: what they switch off acts nowhere else.
@@ -371,7 +372,7 @@ def until_wrong(arrangement, library, first, most, **more):
     return None
 
 
-def until_found(arrangement, word, most):
+def found_by(word, arrangement, most):
     """The same for a mutant: the first one that is wrong by what is switched off."""
     first = 1
     while hit := until_wrong(arrangement, MUTANT, first, most, TEST_KEDGE_MUTATE=word):
@@ -408,7 +409,7 @@ def found_line(word, most):
     """The arrangement that needs fewest seeds; in steps, so that one that never finds it costs no more than the others."""
     names = FOUND_IN.get(word, DENSE)
     for limit in itertools.takewhile(lambda limit: limit < 4 * most, (20 * 4 ** i for i in itertools.count())):
-        hits = [(hit[0], name, hit[1]) for name in names if (hit := until_found(name, word, min(limit, most)))]
+        hits = [(hit[0], name, hit[1]) for name in names if (hit := found_by(word, name, min(limit, most)))]
         if hits:
             seed, name, how = min(hits)
             return f"{word:16} {name:13} {seed:6}  {how}"

@@ -38,6 +38,7 @@ bool world_find_driver(void)
     SEED_DRIVER(FIND)
 #undef FIND
     ok &= find(library, "simcuda_stats", &cu.stats);
+    ok &= find(library, "simcuda_calls", &cu.calls);
     ok &= find(library, "simcuda_witness_birth", &cu.born);
     ok &= find(library, "simcuda_witness_death", &cu.dies);
     ok &= find(library, "simcuda_witness_step", &cu.step);

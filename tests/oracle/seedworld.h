@@ -35,6 +35,7 @@
     X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemAllocAsync_ptsz) X(cuMemFreeAsync)  \
     X(cuMemFreeAsync_ptsz) X(cuMemAllocFromPoolAsync) X(cuMemPoolCreate) X(cuMemPoolDestroy)       \
     X(cuMemPoolSetAccess) X(cuMemPoolSetAttribute) X(cuMemPoolTrimTo) X(cuDeviceGetDefaultMemPool) \
+    X(cuDeviceSetMemPool) X(cuMemPoolGetAttribute)                                                 \
     X(cuMemGetInfo_v2) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemcpyDtoHAsync_v2)                  \
     X(cuMemcpyDtoDAsync_v2) X(cuMemcpyPeerAsync) X(cuMemcpyDtoH_v2) X(cuMemsetD32Async)            \
     X(cuStreamCreate) X(cuStreamDestroy_v2) X(cuStreamSynchronize) X(cuStreamWaitEvent)            \
@@ -58,6 +59,7 @@ struct seed_driver {
     SEED_DRIVER(SEED_FIELD)
 #undef SEED_FIELD
     __typeof__(&simcuda_stats) stats;
+    __typeof__(&simcuda_calls) calls;
     __typeof__(&simcuda_witness_birth) born;
     __typeof__(&simcuda_witness_death) dies;
     __typeof__(&simcuda_witness_step) step;
@@ -147,6 +149,8 @@ enum {
     X(dense_clones) \
     X(dense_children) \
     X(dense_pools) \
+    X(dense_current_pools) \
+    X(dense_ends_parked) \
     X(dense_peers) \
     X(dense_orphans) \
     X(dense_pool_crowds) \
