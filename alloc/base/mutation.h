@@ -68,10 +68,12 @@ enum pool_mutation {
     POOL_MUTATE_STALL = 1u << 30,
     /* hinted blocks have no gap between them (R110) */
     POOL_MUTATE_GAP = 1u << 31,
+    /* blocks that a stream has taken from others need its last point, not its next one (R72) */
+    POOL_MUTATE_TAKEN = UINT64_C(1) << 32,
 };
 
 /* Bits of enum pool_mutation. Tests define it, and set it before they make a pool. */
-extern uint32_t pool_mutations;
+extern uint64_t pool_mutations;
 
 #    define POOL_IS_WITHOUT(device_) ((pool_mutations & POOL_MUTATE_##device_) != 0)
 #else

@@ -10,6 +10,12 @@
 #include "alloc/heap/streams.h"
 #include "alloc/storage/stream_order.h"
 
+/* The point that covers a wait which this stream has just been given. */
+static uint64_t point_behind(const struct stream *own)
+{
+    return POOL_IS_WITHOUT(TAKEN) ? own->timeline.recorded : fence_next(&own->timeline);
+}
+
 /* Moves all free blocks of a class to that of the stream `to`, free at `point` there, as
  * stream_take_class would. What `to` has is put into the index of the other, which has more. */
 static void take_index(struct pool *pool, struct heap_stream *to, struct heap_stream *from,
@@ -43,7 +49,7 @@ static bool stream_take_class(
         struct pool *pool, uint32_t to, struct heap_stream *from, uint64_t upto) POOL_LOCKED
 {
     struct stream *own = streams_at(pool, to);
-    uint64_t point = fence_next(&own->timeline);
+    uint64_t point = point_behind(own);
     bool any = false;
     uint32_t index;
 
@@ -198,7 +204,7 @@ static bool take_largest(struct pool *pool, struct heap *heap, const struct best
         uint64_t upto, uint32_t to) POOL_LOCKED
 {
     struct stream *own = streams_at(pool, to);
-    uint64_t point = fence_next(&own->timeline);
+    uint64_t point = point_behind(own);
     uint32_t index;
     bool any = false;
 

@@ -23,7 +23,9 @@
 #include "preload/driver/backend.h"
 #include "preload/driver/contexts.h"
 #include "preload/driver/hostwait.h"
+#include "preload/driver/life.h"
 #include "preload/driver/mempools.h"
+#include "preload/driver/resolve.h"
 #include "preload/graph/hostfn.h"
 #include "preload/hints/argcheck.h"
 #include "preload/hints/graphnodes.h"
@@ -62,8 +64,8 @@ static bool is_off[MUTANT_COUNT];
 static struct pool *the_pool;
 
 /* What is switched off inside the pool. */
-uint32_t pool_mutations;
-static const uint32_t pool_bits[MUTANT_COUNT] = {
+uint64_t pool_mutations;
+static const uint64_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_FENCE] = POOL_MUTATE_FENCE,
         [MUTANT_GRACE] = POOL_MUTATE_GRACE,
         [MUTANT_DROP] = POOL_MUTATE_DROP,
@@ -96,6 +98,7 @@ static const uint32_t pool_bits[MUTANT_COUNT] = {
         [MUTANT_EARLY] = POOL_MUTATE_EARLY,
         [MUTANT_STALL] = POOL_MUTATE_STALL,
         [MUTANT_GAP] = POOL_MUTATE_GAP,
+        [MUTANT_TAKEN] = POOL_MUTATE_TAKEN,
 };
 static char figures_path[256];
 static atomic_ulong outs, ins, brings;
@@ -286,7 +289,7 @@ static int content(void *self, enum heap_kind heap, uint64_t owner, int device, 
 
 static void put(void *self, uint64_t fence)
 {
-    if (fence & ~(uint64_t)NOTES)
+    if (fence & ~(uint64_t)NOTES && !is_off[MUTANT_PUT])
         real.fence_put(self, fence & ~(uint64_t)NOTES);
 }
 
@@ -321,6 +324,94 @@ int __wrap_pool_new(
     return r;
 }
 
+/* A request that was served on this thread, and whose operation on its stream was refused then. */
+static __thread bool is_served, is_refused;
+
+int __real_pool_alloc(struct pool *pool, const struct pool_request *request, struct outcome *ret);
+int __wrap_pool_alloc(struct pool *pool, const struct pool_request *request, struct outcome *ret);
+
+int __wrap_pool_alloc(struct pool *pool, const struct pool_request *request, struct outcome *ret)
+{
+    int r = __real_pool_alloc(pool, request, ret);
+
+    is_served = r == 0;
+    return r;
+}
+
+/* The block of such a request is being returned. */
+static bool goes_back_unheard(void)
+{
+    bool goes = is_off[MUTANT_UNDONE] && is_served && is_refused;
+
+    is_served = is_refused = false;
+    return goes;
+}
+
+/* By device: bytes that its books have too much of, and the bytes that they miss. */
+static _Atomic(int64_t) booked[DEVICES_MAX];
+
+/* A free is booked on the device of the context that is current, as though its block were there. */
+static void book_free(struct pool *pool, devptr_t ptr)
+{
+    struct context here;
+    struct block_info info;
+
+    if (pool_find(pool, ptr, &info) != 0 || info.base != ptr || context_here(&here) != 0
+            || here.device == info.device)
+        return;
+    atomic_fetch_add(&booked[info.device], (int64_t)info.size);
+    atomic_fetch_sub(&booked[here.device], (int64_t)info.size);
+}
+
+uint64_t __real_pool_available(struct pool *pool, int device, const struct pool_memory *memory);
+uint64_t __wrap_pool_available(struct pool *pool, int device, const struct pool_memory *memory);
+
+uint64_t __wrap_pool_available(struct pool *pool, int device, const struct pool_memory *memory)
+{
+    int64_t bytes =
+            (int64_t)__real_pool_available(pool, device, memory) - atomic_load(&booked[device]);
+
+    if (is_off[MUTANT_USED])
+        return memory->total;
+    return bytes < 0 ? 0 : bytes > (int64_t)memory->total ? memory->total : (uint64_t)bytes;
+}
+
+struct heap;
+void __real_trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
+void __wrap_trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle);
+
+void __wrap_trim_put_handle(struct pool *pool, struct heap *heap, uint64_t size, uint64_t handle)
+{
+    if (!is_off[MUTANT_HALFWAY])
+        __real_trim_put_handle(pool, heap, size, handle);
+}
+
+int __real_dispatch_free(
+        devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end);
+int __wrap_dispatch_free(
+        devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end);
+
+int __wrap_dispatch_free(
+        devptr_t ptr, enum api api, const struct stream *stream, struct dispatch_end *ret_end)
+{
+    int r = __real_dispatch_free(ptr, api, stream, ret_end);
+
+    return r == -ENOENT && is_off[MUTANT_UNKNOWN] ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+int __real_mempool_current(int device, struct mempool *ret_pool);
+int __wrap_mempool_current(int device, struct mempool *ret_pool);
+
+int __wrap_mempool_current(int device, struct mempool *ret_pool)
+{
+    CUmemoryPool handle;
+
+    if (!is_off[MUTANT_CURRENT] || REAL(cuDeviceGetDefaultMemPool)(&handle, device) != CUDA_SUCCESS)
+        return __real_mempool_current(device, ret_pool);
+    mempool_learn_defaults();
+    return mempool_find(handle, ret_pool) ? 0 : -ENOENT;
+}
+
 int __real_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
         struct outcome *ret);
 int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_request *request,
@@ -332,6 +423,10 @@ int __wrap_pool_free(struct pool *pool, devptr_t ptr, const struct pool_free_req
     struct pool_free_request changed = *request;
     struct block_info info;
 
+    if (goes_back_unheard())
+        return 0;
+    if (is_off[MUTANT_BOOKS])
+        book_free(pool, ptr);
     if (is_off[MUTANT_PLAIN_FREE] && request->api == API_SYNC && pool_find(pool, ptr, &info) == 0
             && info.heap == HEAP_MAPPED) {
         changed.api = API_STREAM;
@@ -555,6 +650,26 @@ static void forget_context(struct stream *io_stream)
     (void)pthread_mutex_unlock(&lock);
 }
 
+/* A stream is the first one that had its handle. */
+static void forget_birth(struct stream *io_stream)
+{
+    enum {
+        HANDLES = 4096
+    };
+    static struct stream first[HANDLES]; /* guarded by the lock */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    unsigned at = (unsigned)((uintptr_t)io_stream->handle / 16 % HANDLES);
+
+    if (io_stream->per_thread || io_stream->handle == CU_STREAM_LEGACY)
+        return;
+    (void)pthread_mutex_lock(&lock);
+    if (!first[at].identity)
+        first[at] = *io_stream;
+    if (first[at].handle == io_stream->handle)
+        io_stream->identity = first[at].identity;
+    (void)pthread_mutex_unlock(&lock);
+}
+
 int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret_stream)
 {
     static _Atomic(uint64_t) first_stream;
@@ -566,6 +681,8 @@ int __wrap_stream_here(CUstream handle, bool per_thread_call, struct stream *ret
         thread_streams[ret_stream->identity % THREAD_STREAMS] = *ret_stream;
     if (r == 0 && is_off[MUTANT_NUMBERS])
         forget_context(ret_stream);
+    if (r == 0 && is_off[MUTANT_HANDLE])
+        forget_birth(ret_stream);
     if (r == 0 && is_off[MUTANT_STREAM])
         ret_stream->identity = one_of(&first_stream, ret_stream->identity);
     if (r == 0 && is_off[MUTANT_THREAD_STREAM] && ret_stream->per_thread)
@@ -580,6 +697,7 @@ int __wrap_backend_operate(const struct stream *stream)
 {
     int r = is_off[MUTANT_OPERATION] ? 0 : __real_backend_operate(stream);
 
+    is_refused = r != 0;
     return is_off[MUTANT_REFUSED] ? 0 : r;
 }
 
@@ -751,7 +869,7 @@ void __wrap_pool_stream_gone(struct pool *pool, uint64_t stream_key);
 
 void __wrap_pool_stream_gone(struct pool *pool, uint64_t stream_key)
 {
-    if (!is_off[MUTANT_STREAM_GONE])
+    if (!is_off[MUTANT_STREAM_GONE] && !is_off[MUTANT_HANDLE])
         __real_pool_stream_gone(pool, stream_key);
 }
 
@@ -760,7 +878,7 @@ void __wrap_stream_forget(uint64_t identity);
 
 void __wrap_stream_forget(uint64_t identity)
 {
-    if (!is_off[MUTANT_STREAM_GONE])
+    if (!is_off[MUTANT_STREAM_GONE] && !is_off[MUTANT_HANDLE])
         __real_stream_forget(identity);
 }
 
@@ -790,12 +908,55 @@ bool __wrap_argcheck_range(devptr_t ptr, uint64_t size, enum touch how, const ch
     return !is_off[MUTANT_TOUCH] && __real_argcheck_range(ptr, size, how, what);
 }
 
+/* Calls in progress that end a capture, and whether this thread makes one. */
+static atomic_uint captures_ending;
+static __thread bool ends_capture;
+
+bool __real_life_enter(int slot);
+bool __wrap_life_enter(int slot);
+
+bool __wrap_life_enter(int slot)
+{
+    bool entered = __real_life_enter(slot);
+
+    if (entered && (slot == SLOT_cuStreamEndCapture || slot == SLOT_cuStreamEndCapture_ptsz)) {
+        ends_capture = true;
+        atomic_fetch_add(&captures_ending, 1);
+    }
+    return entered;
+}
+
+void __real_life_leave(void);
+void __wrap_life_leave(void);
+
+void __wrap_life_leave(void)
+{
+    if (ends_capture)
+        atomic_fetch_sub(&captures_ending, 1);
+    ends_capture = false;
+    __real_life_leave();
+}
+
 unsigned __real_gate_captures(void);
 unsigned __wrap_gate_captures(void);
 
 unsigned __wrap_gate_captures(void)
 {
-    return is_off[MUTANT_GATE_FENCE] ? 0 : __real_gate_captures();
+    unsigned captures = __real_gate_captures();
+    unsigned ending = is_off[MUTANT_OVER] ? atomic_load(&captures_ending) : 0;
+
+    if (is_off[MUTANT_GATE_FENCE])
+        return 0;
+    return captures > ending ? captures - ending : 0;
+}
+
+/* This thread's fence call has passed the gate without a word to it. */
+static __thread bool is_past_gate;
+
+static bool passes_gate(void)
+{
+    is_past_gate = is_off[MUTANT_OVER] && __real_gate_captures() > 0 && __wrap_gate_captures() == 0;
+    return is_past_gate;
 }
 
 bool __real_gate_fence_enter(void);
@@ -803,7 +964,7 @@ bool __wrap_gate_fence_enter(void);
 
 bool __wrap_gate_fence_enter(void)
 {
-    if (is_off[MUTANT_GATE_FENCE])
+    if (is_off[MUTANT_GATE_FENCE] || passes_gate())
         return true;
     if (is_off[MUTANT_GATE_FLIGHT]) /* enters as it should, and does not say that it is inside */
         return __real_gate_captures() == 0;
@@ -815,8 +976,9 @@ void __wrap_gate_fence_leave(void);
 
 void __wrap_gate_fence_leave(void)
 {
-    if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT])
+    if (!is_off[MUTANT_GATE_FENCE] && !is_off[MUTANT_GATE_FLIGHT] && !is_past_gate)
         __real_gate_fence_leave();
+    is_past_gate = false;
 }
 
 void __real_pool_context_going(struct pool *pool, uint64_t context);

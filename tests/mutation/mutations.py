@@ -383,6 +383,17 @@ IN_SEEDS = {
     "arrive": ["evict"],
     "readv": ["evict"],
     "unhooked": ["dense"],
+    # bugs that others have had in public: public_bugs.md
+    "handle": ["plain"],
+    "taken": ["plain"],
+    "over": ["dense"],
+    "current": ["dense"],
+    "undone": ["dense-mapped"],
+    "books": ["dense-hints"],
+    "used": ["dense"],
+    "unknown": ["dense"],
+    "halfway": ["dense"],
+    "put": ["dense"],
 }
 # Pins keep what captured calls name although nobody knows of the capture, so both are off for gate-memory. The operation that an
 # allocation or a free on the legacy stream is orders the threads' own streams too, so it is off where those are taken for it. So does

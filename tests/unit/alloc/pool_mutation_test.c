@@ -8,10 +8,10 @@
 
 #include "alloc/base/mutation.h"
 
-uint32_t pool_mutations;
+uint64_t pool_mutations;
 
 /* The protections one by one: without any of them the same programs must be seen to break (R4, R70, R66). */
-static void check_mutation(uint32_t mutations)
+static void check_mutation(uint64_t mutations)
 {
     struct model_floors floors = {0};
 
@@ -60,6 +60,11 @@ TEST(with_the_lesser_point_of_joined_blocks_memory_is_reused_too_early)
 TEST(with_no_point_for_what_is_cut_off_memory_is_reused_too_early)
 {
     check_mutation(POOL_MUTATE_CUT);
+}
+
+TEST(with_the_old_point_for_what_a_stream_has_taken_memory_is_reused_too_early)
+{
+    check_mutation(POOL_MUTATE_TAKEN);
 }
 
 /* wait: event: storage goes while the call that was the event still uses it. */
