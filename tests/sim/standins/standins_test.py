@@ -131,9 +131,55 @@ def what_libraries_ask_for_is_what_is_published():
         check(line in done.stdout.splitlines(), f"not {line}: {done.stdout[-2000:]}")
 
 
+MANAGED = """
+import ctypes as c
+ml, cu = c.CDLL("libnvidia-ml.so.1"), c.CDLL("libcuda.so.1")
+class Memory(c.Structure):
+    _fields_ = [(name, c.c_ulonglong) for name in ("total", "free", "used")]
+class Memory2(c.Structure):
+    _fields_ = [("version", c.c_uint)] + [(name, c.c_ulonglong) for name in ("total", "reserved", "free", "used")]
+number, device, memory, more = c.c_uint(), c.c_void_p(), Memory(), Memory2(version=c.sizeof(Memory2) | 2 << 24)
+def text(call):
+    out = c.create_string_buffer(96)
+    assert call(device, out, 96) == 0
+    return out.value.decode()
+assert ml.nvmlInit_v2() == 0 and ml.nvmlDeviceGetCount_v2(c.byref(number)) == 0
+print("devices", number.value, ml.nvmlDeviceGetHandleByIndex_v2(2, c.byref(device)), ml.nvmlDeviceGetMemoryInfo(None, c.byref(memory)))
+assert ml.nvmlDeviceGetHandleByIndex_v2(1, c.byref(device)) == 0
+print("names", text(ml.nvmlDeviceGetName), text(ml.nvmlDeviceGetUUID), ml.nvmlDeviceGetName(device, c.create_string_buffer(4), 4))
+def used():
+    assert ml.nvmlDeviceGetMemoryInfo(device, c.byref(memory)) == 0 and ml.nvmlDeviceGetMemoryInfo_v2(device, c.byref(more)) == 0
+    assert (more.total, more.free, more.used) == (memory.total, memory.free, memory.used) == (2 << 30, (2 << 30) - memory.used, memory.used)
+    return memory.used
+before, context, at = used(), c.c_void_p(), c.c_ulonglong()
+print("before", before, "driver", cu.cuCtxGetCurrent(c.byref(context)))
+assert cu.cuInit(0) == 0 and cu.cuDevicePrimaryCtxRetain(c.byref(context), 1) == 0 and cu.cuCtxSetCurrent(context) == 0
+start, other = used(), c.c_void_p()
+assert cu.cuMemAlloc_v2(c.byref(at), c.c_size_t(48 << 20)) == 0
+held = used() - start
+print("held", held)
+assert ml.nvmlDeviceGetHandleByIndex_v2(0, c.byref(other)) == 0 and ml.nvmlDeviceGetMemoryInfo(other, c.byref(memory)) == 0
+print("other device", memory.used)
+assert cu.cuMemFree_v2(at) == 0
+print("freed", used() - start)
+"""
+
+
+def the_management_library_says_what_the_devices_hold():
+    """Two devices, asked before the driver is initialised (3: it still is not), while a block is held, and after its free."""
+    for way in ("off", "pool"):
+        done = run(KEDGE, "run", "-q", "--sim", "--mode", way, "--capture", "managed.kcap", "--", sys.executable, "-c", MANAGED,
+                   SIMCUDA_DEVICES="2", SIMCUDA_MEMORY="2G")
+        names = "names Simulated device 1 GPU-73696d75-6c61-7465-642d-6465762d3031 7"
+        for line in ("devices 2 2 2", names, "before 0 driver 3", f"held {48 << 20}", "other device 0"):
+            check(line in done.stdout.splitlines(), f"{way}: not {line}: {done.stdout[-2000:]}")
+        if way == "off":
+            check("freed 0" in done.stdout.splitlines(), f"freed: {done.stdout[-2000:]}")
+
+
 CASES = (every_name_on_a_list_is_there, names_without_a_version_lead_to_one_library, what_has_no_body_refuses_and_says_so, the_loader_is_led_there_by_name_and_by_path,
          what_is_not_nvidias_is_left_alone, a_name_that_is_missing_is_told_at_the_start,
-         what_libraries_ask_for_is_what_is_published)
+         what_libraries_ask_for_is_what_is_published, the_management_library_says_what_the_devices_hold)
 
 if __name__ == "__main__":
     {case.__name__: case for case in CASES}[sys.argv[1]]()
