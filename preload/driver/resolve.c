@@ -169,6 +169,23 @@ static void *next_in_line(int slot, void *fn, uintptr_t base)
                                                                                          : fn;
 }
 
+/*
+ * A preload that answers look-ups may load what its functions need at the program's first look-up
+ * (HAMi-core does). kedge answers that one itself, so it makes one here before it calls them. The
+ * preload may call hooks meanwhile, which come here again.
+ */
+static void wake_next_in_line(void *handle)
+{
+    static __thread bool is_waking __attribute__((tls_model("initial-exec")));
+    dlsym_fn next = resolve_next_dlsym();
+
+    if (is_waking || next == resolve_real_dlsym())
+        return;
+    is_waking = true;
+    (void)next(handle, "cuInit");
+    is_waking = false;
+}
+
 static bool bind_driver(const void *hint)
 {
     char path[PATH_MAX];
@@ -188,6 +205,7 @@ static bool bind_driver(const void *hint)
         return atomic_load(&bound);
     if (dlinfo(handle, RTLD_DI_LINKMAP, (void *)&object) != 0)
         object = NULL;
+    wake_next_in_line(handle);
     for (int slot = 0; slot < SLOT_COUNT; slot++) {
         void *fn;
 

@@ -54,21 +54,28 @@ static int (*look_up)(const char *, void **, int, unsigned long long, int *);
 static void load(void)
 {
     void *driver;
-    if (real)
+    if (allocate)
         return;
     real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     allocate = real(driver, "cuMemAlloc_v2");
     look_up = real(driver, "cuGetProcAddress_v2");
 }
+#ifdef LATE
+#define called()
+#define asked(name) (name[0] == 'c' && name[1] == 'u')
+#else
+#define called() load()
+#define asked(name) 1
+#endif
 int cuMemAlloc_v2(unsigned long long *ptr, size_t size)
 {
-    load();
+    called();
     return allocate(ptr, size);
 }
 int cuGetProcAddress_v2(const char *name, void **fn, int version, unsigned long long flags, int *status)
 {
-    load();
+    called();
     int r = look_up(name, fn, version, flags, status);
     if (r == 0 && strcmp(name, "cuMemAlloc") == 0)
         *fn = (void *)cuMemAlloc_v2;
@@ -76,7 +83,10 @@ int cuGetProcAddress_v2(const char *name, void **fn, int version, unsigned long 
 }
 void *dlsym(void *handle, const char *name)
 {
-    load();
+    if (asked(name))
+        load();
+    if (!real)
+        real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     if (strcmp(name, "cuMemAlloc_v2") == 0)
         return (void *)cuMemAlloc_v2;
     return strcmp(name, "cuGetProcAddress_v2") == 0 ? (void *)cuGetProcAddress_v2 : real(handle, name);
@@ -85,6 +95,11 @@ EOF
 gcc -w -shared -fPIC quota.c -o quota.so -ldl || exit 1
 check "behind a preload that answers look-ups" "$(run "LD_PRELOAD=$PWD/quota.so" ./program)" "$right"
 check "that is said" "$(said 'quota.so, which answers look-ups')" 1
+
+# the same, which gets ready when the program looks up a function of the driver, as HAMi-core does
+gcc -w -DLATE -shared -fPIC quota.c -o late.so -ldl || exit 1
+check "a late preload alone" "$(LD_LIBRARY_PATH=$sim LD_PRELOAD=$PWD/late.so ./program)" "ok"
+check "behind a preload that waits for a look-up" "$(run "LD_PRELOAD=$PWD/late.so" ./program)" "$right"
 
 # another copy of the library
 mkdir -p other && cp "$lib" other/
