@@ -23,6 +23,7 @@ static const struct {
         {"use_mem_pool", "MemPool", false},
         {"CUDAPluggableAllocator", "CUDAPluggableAllocator", false},
         {"change_current_allocator", "CUDAPluggableAllocator", false},
+        {"torch_memory_saver", "MemPool by torch_memory_saver", false},
         {"_record_memory_history", history, false},
         {"_dump_snapshot", snapshots, false},
         {"memory._snapshot", snapshots, false},

@@ -122,6 +122,8 @@ TEST(what_pytorchs_own_allocator_has_alone_is_found_in_the_sources)
         const char *text, *what, *place;
     } cases[] = {
             {"import torch\npool = torch.cuda.MemPool()\n", "MemPool", "train.py:2"},
+            {"import torch\nfrom torch_memory_saver import torch_memory_saver\n",
+                    "MemPool by torch_memory_saver", "train.py:2"},
             {"import torch\ntorch.cuda.memory._record_memory_history()\n",
                     "PyTorch's memory history", "train.py:2"},
             {"import os, torch\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'a:1'\n",
