@@ -363,10 +363,12 @@ static int alloc(struct CUmemPoolHandle_st *pool, size_t size, struct CUstream_s
     struct sim_piece *piece;
     int r = 0;
 
-    if (!ret_ptr || size == 0 || size > (size_t)1 << 44)
+    if (!ret_ptr || size == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (pool->imported)
         return CUDA_ERROR_INVALID_VALUE; /* the reference: only pointers are imported from it */
+    if (size > (size_t)1 << 44)          /* RMM's tests ask for 1 PiB */
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (stream->capture)
         return pool->host ? sim_capture_refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
                           : sim_graph_capture_alloc(stream, pool->device, size, ret_ptr);

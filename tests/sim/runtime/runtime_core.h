@@ -145,6 +145,10 @@ cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t 
 cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t bytes, size_t offset,
         enum cudaMemcpyKind kind, cudaStream_t stream);
 
+cudaError_t cudaMemRangeGetAttribute(
+        void *ret_value, size_t room, int attribute, const void *ptr, size_t bytes);
+cudaError_t cudaMemRangeGetAttributes(void **ret_values, size_t *rooms, int *attributes,
+        size_t count, const void *ptr, size_t bytes);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *, const void *, int, size_t);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
         int *, const void *, int, size_t, unsigned int);
@@ -166,7 +170,9 @@ cudaError_t cudaThreadSynchronize(void);
 cudaError_t cudaThreadExit(void);
 /* of CUDA 11: writes 728 bytes */
 cudaError_t cudaGetDeviceProperties(struct runtime_device_prop *ret_properties, int device);
+cudaError_t cudaMemAdvise(const void *, size_t, int advice, int device);
 cudaError_t cudaMemAdvise_v2(const void *, size_t, int advice, struct cudaMemLocation);
+CUDA_ABI_PTSZ(cudaError_t, cudaMemPrefetchAsync, (const void *, size_t, int device, cudaStream_t));
 CUDA_ABI_PTSZ(cudaError_t, cudaMemPrefetchAsync_v2,
         (const void *, size_t, struct cudaMemLocation, unsigned int, cudaStream_t));
 CUDA_ABI_PTSZ(cudaError_t, cudaStreamGetCaptureInfo_v2,

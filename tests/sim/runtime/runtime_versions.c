@@ -141,6 +141,32 @@ cudaError_t PREFETCH_PTSZ(const void *ptr, size_t bytes, struct cudaMemLocation 
             cuMemPrefetchAsync_v2_ptsz, (address(ptr), bytes, place(location), flags, stream));
 }
 
+#if RUNTIME_MAJOR < 13
+
+cudaError_t cudaMemAdvise(const void *ptr, size_t bytes, int advice, int device)
+{
+    return RUNTIME_CALL(cuMemAdvise, (address(ptr), bytes, (CUmem_advise)advice, device));
+}
+
+RUNTIME_PTSZ(cudaMemPrefetchAsync, (const void *ptr, size_t bytes, int device, cudaStream_t stream),
+        cuMemPrefetchAsync, (address(ptr), bytes, device, stream))
+
+#endif
+
+cudaError_t cudaMemRangeGetAttribute(
+        void *ret_value, size_t room, int attribute, const void *ptr, size_t bytes)
+{
+    return RUNTIME_CALL(cuMemRangeGetAttribute,
+            (ret_value, room, (CUmem_range_attribute)attribute, address(ptr), bytes));
+}
+
+cudaError_t cudaMemRangeGetAttributes(void **ret_values, size_t *rooms, int *attributes,
+        size_t count, const void *ptr, size_t bytes)
+{
+    return RUNTIME_CALL(cuMemRangeGetAttributes,
+            (ret_values, rooms, (CUmem_range_attribute *)attributes, count, address(ptr), bytes));
+}
+
 /* ---- properties of a device, as the versions lay them out ---- */
 
 struct runtime_device_prop {

@@ -208,6 +208,8 @@ TEST(a_wait_is_put_in_before_the_device_is_out_of_memory)
     CHECK_EQ(a, b);
     CHECK_EQ(sim_figures().stream_waits, 1);
     CHECK_EQ(cuMemAllocAsync(&a, 48 * MIB, t), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cuMemAllocAsync(&a, (size_t)1 << 50, t), CUDA_ERROR_OUT_OF_MEMORY);
+    CHECK_EQ(cuMemAllocAsync(&a, SIZE_MAX, t), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 TEST(freed_pool_memory_may_not_be_touched)
