@@ -366,6 +366,36 @@ static char *interpreter_of(const char *script, const char *path, const char *di
 }
 
 /*
+ * The folders that a site's .pth files name (Python's site module): how an editable installation and
+ * one environment above another are found. Lines that begin with import are code.
+ */
+static void add_named_folders(struct search *search, const char *site)
+{
+    char *pattern = vec_format("%s/*.pth", site);
+    glob_t found = {0};
+
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            char *text = framework_text_of(found.gl_pathv[i], TEXT_MAX);
+            char *rest = text;
+            char *line;
+
+            while (rest && (line = strsep(&rest, "\r\n")) != NULL) {
+                char *path = *line == '/' ? vec_text(line) : vec_format("%s/%s", site, line);
+
+                if (*line && *line != '#' && framework_is_folder(path))
+                    (void)vec_add_once(&search->sites, path);
+                else
+                    free(path);
+            }
+            free(text);
+        }
+    }
+    globfree(&found);
+    free(pattern);
+}
+
+/*
  * site-packages and Debian's dist-packages below a prefix. Without a version those of all versions.
  */
 static void framework_add_sites(struct search *search, const char *prefix, const char *version)
@@ -375,9 +405,12 @@ static void framework_add_sites(struct search *search, const char *prefix, const
     glob_t found = {0};
 
     if (glob(pattern, GLOB_BRACE | GLOB_ONLYDIR, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            if (framework_is_folder(found.gl_pathv[i]))
-                (void)vec_add_once(&search->sites, vec_text(found.gl_pathv[i]));
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            if (!framework_is_folder(found.gl_pathv[i]))
+                continue;
+            (void)vec_add_once(&search->sites, vec_text(found.gl_pathv[i]));
+            add_named_folders(search, found.gl_pathv[i]);
+        }
     }
     globfree(&found);
     free(pattern);

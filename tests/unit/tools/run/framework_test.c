@@ -255,6 +255,20 @@ TEST(what_an_environment_stands_on_counts_if_it_says_so)
     remove_environment();
 }
 
+/* One environment above another, and an editable installation. */
+TEST(folders_that_a_pth_file_names_are_searched)
+{
+    make_environment();
+    put("below/tensorflow/__init__.py", "");
+    put("train.py", "import tensorflow\n");
+    CHECK_EQ(found("python|train.py").which, 0);
+    put(SITE "z_comments.pth", "# ../../../../below\nimport sys; sys.path\n/nowhere\n\n");
+    CHECK_EQ(found("python|train.py").which, 0);
+    put(SITE "below.pth", "# environments\r\n../../../../below\r\n");
+    CHECK_EQ(found("python|train.py").which, TENSORFLOW);
+    remove_environment();
+}
+
 TEST(the_version_of_paddle_is_that_of_what_is_installed)
 {
     make_environment();
