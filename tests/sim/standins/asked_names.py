@@ -20,17 +20,30 @@ HERE = pathlib.Path(__file__).resolve().parent
 PREFIXES = {"cusparseLt": "libcusparseLt", "cuFile": "libcufile", "nvshmem": "libnvshmem_host", "curand": "libcurand"}
 SIMULATED = re.compile(r"lib(cuda|cudart|nccl)\.so\.")
 FOREIGN = re.compile(r"lib(cu|nv|nccl)\w*\.so\.")
+# Paddle opens libraries without a version, and exports a variable phi::dynload::NAME for each function that it looks up there.
+# A function that is missing is called at address 0. The sonames: those of the links in CMakeLists.txt.
+OPENED = {"cublasLt": "libcublasLt.so.11", "cublas": "libcublas.so.11", "cudnn": "libcudnn.so.8", "cufft": "libcufft.so.10",
+          "curand": "libcurand.so.10", "cusolver": "libcusolver.so.11", "cusparse": "libcusparse.so.11"}
+LOOKED_UP = re.compile(rf" _ZN3phi7dynload\d+(({'|'.join(OPENED)})[A-Z]\w*)E$", re.M)
 
 
 def output(*command):
     return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def opened_by(path):
+    """As asked_of, of the libraries that an object of Paddle's opens."""
+    found = {}
+    for name, prefix in LOOKED_UP.findall(output("nm", "-D", "--defined-only", path)):
+        found.setdefault(OPENED[prefix], ["", set()])[1].add(name)
+    return found
+
+
 def asked_of(path):
     """{soname: (version node or "", {names})} of one shared object."""
     needed = [n for n in re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "-dW", path)) if FOREIGN.match(n) and not SIMULATED.match(n)]
     if not needed:
-        return {}
+        return opened_by(path)
     nodes, of, asked = {}, "", {soname: ["", set()] for soname in needed}
     for file, node in re.findall(r"File: (\S+)|Name: (\S+)", output("readelf", "-VW", path)):
         of = file or of

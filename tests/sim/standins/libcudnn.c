@@ -317,9 +317,9 @@ CONVOLUTION(cudnnConvolutionForward)
 CONVOLUTION(cudnnConvolutionBackwardData)
 CONVOLUTION(cudnnConvolutionBackwardFilter)
 
-/* ---- pooling ---- */
+/* ---- pooling and softmax ---- */
 
-static int pool(struct handle *h, const char *name, const struct operand *read, unsigned count,
+static int pass(struct handle *h, const char *name, const struct operand *read, unsigned count,
         void *out, uint64_t bytes)
 {
     uint64_t seed = standin_seed(name, (int64_t[]){(int64_t)read[0].bytes, (int64_t)bytes}, 2);
@@ -333,7 +333,7 @@ BODY(cudnnPoolingForward, struct handle *h, const void *pooling, const void *alp
 {
     struct operand read[] = {{px, dnn_extent(x)}};
 
-    return pool(h, "cudnnPoolingForward", read, 1, py, dnn_extent(y));
+    return pass(h, "cudnnPoolingForward", read, 1, py, dnn_extent(y));
 }
 
 BODY(cudnnPoolingBackward, struct handle *h, const void *pooling, const void *alpha,
@@ -342,5 +342,22 @@ BODY(cudnnPoolingBackward, struct handle *h, const void *pooling, const void *al
 {
     struct operand read[] = {{py, dnn_extent(y)}, {pdy, dnn_extent(dy)}, {px, dnn_extent(x)}};
 
-    return pool(h, "cudnnPoolingBackward", read, 3, pdx, dnn_extent(dx));
+    return pass(h, "cudnnPoolingBackward", read, 3, pdx, dnn_extent(dx));
+}
+
+BODY(cudnnSoftmaxForward, struct handle *h, int algorithm, int mode, const void *alpha,
+        struct descriptor *x, const void *px, const void *beta, struct descriptor *y, void *py)
+{
+    struct operand read[] = {{px, dnn_extent(x)}};
+
+    return pass(h, "cudnnSoftmaxForward", read, 1, py, dnn_extent(y));
+}
+
+BODY(cudnnSoftmaxBackward, struct handle *h, int algorithm, int mode, const void *alpha,
+        struct descriptor *y, const void *py, struct descriptor *dy, const void *pdy,
+        const void *beta, struct descriptor *dx, void *pdx)
+{
+    struct operand read[] = {{py, dnn_extent(y)}, {pdy, dnn_extent(dy)}};
+
+    return pass(h, "cudnnSoftmaxBackward", read, 2, pdx, dnn_extent(dx));
 }

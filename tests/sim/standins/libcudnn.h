@@ -25,6 +25,26 @@ struct descriptor {
     int sizes[DIMENSIONS], strides[DIMENSIONS];
 };
 
+/* Sizes of a descriptor of a network. */
+enum {
+    CELL,
+    BIASES, /* of each gate */
+    DIRECTIONS,
+    INPUT,
+    HIDDEN,
+    PROJECTION,
+    LAYERS,
+    MASKED
+};
+
+/* Sizes of a descriptor of data: steps, sequences, elements of a vector, and vectors that there are. */
+enum {
+    STEPS,
+    SEQUENCES,
+    VECTOR,
+    VECTORS
+};
+
 #define CREATE(name)                                             \
     BODY(name, struct descriptor **ret_descriptor)               \
     {                                                            \
@@ -44,6 +64,12 @@ uint64_t dnn_bytes_of_type(int type);
 
 /* Bytes from the first to behind the last element of a tensor. */
 uint64_t dnn_extent(const struct descriptor *d);
+
+/* Bytes of the vectors of a descriptor of data. */
+uint64_t dnn_bytes_of_data(const struct descriptor *x);
+
+/* A state of a network, or nothing. */
+struct operand dnn_state(const void *at, const struct descriptor *d);
 
 /* Packed: the last dimension's elements lie side by side. */
 int dnn_set_packed(struct descriptor *d, int type, int count, const int *sizes);

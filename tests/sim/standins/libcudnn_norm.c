@@ -11,10 +11,28 @@
  */
 #include "libcudnn.h"
 
-enum {
-    PERSISTENT = 2, /* cudnnBatchNormMode_t */
-    ALONE = 0       /* cudnnBatchNormOps_t */
+enum { /* cudnnBatchNormMode_t */
+    PER_ACTIVATION = 0,
+    PERSISTENT = 2
 };
+enum {
+    FLOAT = 0, /* cudnnDataType_t */
+    DOUBLE = 1
+};
+enum {
+    ALONE = 0 /* cudnnBatchNormOps_t */
+};
+
+/* Scale, bias and statistics: of each channel, or of each element of a sample; of half precision in float. */
+BODY(cudnnDeriveBNTensorDescriptor, struct descriptor *channels, const struct descriptor *x,
+        int mode)
+{
+    int sizes[DIMENSIONS] = {0};
+
+    for (int i = 0; i < x->count; i++)
+        sizes[i] = i == 1 || (i > 1 && mode == PER_ACTIVATION) ? x->sizes[i] : 1;
+    return dnn_set_packed(channels, x->type == DOUBLE ? DOUBLE : FLOAT, x->count, sizes);
+}
 
 static size_t workspace(int mode, const struct descriptor *channels)
 {
@@ -84,4 +102,42 @@ BODY(cudnnBatchNormalizationBackwardEx, struct handle *h, int mode, int what,
     error |= standin_compute(h->stream, seed + 2, dbias, each, false, read, 2);
     error |= standin_compute(h->stream, seed + 3, pdx, dnn_extent(dx), false, read, 6);
     return error ? EXECUTION_FAILED : SUCCESS;
+}
+
+/* ---- the functions that are not extended ---- */
+
+BODY(cudnnBatchNormalizationForwardTraining, struct handle *h, int mode, const void *alpha,
+        const void *beta, struct descriptor *x, const void *px, struct descriptor *y, void *py,
+        struct descriptor *channels, const void *scale, const void *bias, double factor,
+        void *running_mean, void *running_variance, double epsilon, void *mean, void *deviation)
+{
+    return cudnnBatchNormalizationForwardTrainingEx(h, mode, ALONE, alpha, beta, x, px, NULL, NULL,
+            y, py, channels, scale, bias, factor, running_mean, running_variance, epsilon, mean,
+            deviation, NULL, NULL, 0, NULL, 0);
+}
+
+BODY(cudnnBatchNormalizationForwardInference, struct handle *h, int mode, const void *alpha,
+        const void *beta, struct descriptor *x, const void *px, struct descriptor *y, void *py,
+        struct descriptor *channels, const void *scale, const void *bias, const void *mean,
+        const void *variance, double epsilon)
+{
+    uint64_t each = dnn_extent(channels);
+    struct operand out = {py, dnn_extent(y)};
+    struct operand reads[] = {
+            {px, dnn_extent(x)}, {scale, each}, {bias, each}, {mean, each}, {variance, each}};
+
+    return standin_write(h->stream, "cudnnBatchNormalizationForwardInference", &out, 1, reads, 5)
+            ? EXECUTION_FAILED
+            : SUCCESS;
+}
+
+BODY(cudnnBatchNormalizationBackward, struct handle *h, int mode, const void *alpha_data,
+        const void *beta_data, const void *alpha_param, const void *beta_param,
+        struct descriptor *x, const void *px, struct descriptor *dy, const void *pdy,
+        struct descriptor *dx, void *pdx, struct descriptor *channels, const void *scale,
+        void *dscale, void *dbias, double epsilon, const void *mean, const void *deviation)
+{
+    return cudnnBatchNormalizationBackwardEx(h, mode, ALONE, alpha_data, beta_data, alpha_param,
+            beta_param, x, px, NULL, NULL, dy, pdy, NULL, NULL, dx, pdx, channels, scale, NULL,
+            dscale, dbias, epsilon, mean, deviation, NULL, NULL, 0, NULL, 0);
 }

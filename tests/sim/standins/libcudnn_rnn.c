@@ -20,27 +20,9 @@ DESTROY(cudnnDestroyRNNDescriptor)
 CREATE(cudnnCreateRNNDataDescriptor)
 DESTROY(cudnnDestroyRNNDataDescriptor)
 
-/* Sizes of a descriptor of a network. */
-enum {
-    CELL,
-    BIASES, /* of each gate */
-    DIRECTIONS,
-    INPUT,
-    HIDDEN,
-    PROJECTION,
-    LAYERS,
-    MASKED
-};
 enum {
     LSTM = 2,
     GRU = 3
-};
-/* Sizes of a descriptor of data: steps, sequences, elements of a vector, and vectors that there are. */
-enum {
-    STEPS,
-    SEQUENCES,
-    VECTOR,
-    VECTORS
 };
 enum {
     PACKED = 1 /* cudnnRNNDataLayout_t */
@@ -75,7 +57,7 @@ BODY(cudnnSetRNNDataDescriptor, struct descriptor *d, int type, int layout, int 
     return SUCCESS;
 }
 
-static uint64_t bytes_of_data(const struct descriptor *x)
+uint64_t dnn_bytes_of_data(const struct descriptor *x)
 {
     return (uint64_t)x->sizes[VECTORS] * (uint64_t)x->sizes[VECTOR] * dnn_bytes_of_type(x->type);
 }
@@ -193,7 +175,7 @@ static int status(int error)
     return error ? EXECUTION_FAILED : SUCCESS;
 }
 
-static struct operand state(const void *at, const struct descriptor *d)
+struct operand dnn_state(const void *at, const struct descriptor *d)
 {
     return (struct operand){at, at ? dnn_extent(d) : 0};
 }
@@ -204,10 +186,10 @@ BODY(cudnnRNNForward, struct handle *h, const struct descriptor *r, int training
         const struct descriptor *dc, const void *cx, void *cy, size_t weight_bytes,
         const void *weights, size_t work_bytes, void *work, size_t reserve_bytes, void *reserve)
 {
-    struct operand reads[] = {
-            {px, bytes_of_data(x)}, {weights, weight_bytes}, state(hx, dh), state(cx, dc)};
-    struct operand outs[] = {{work, work_bytes}, {reserve, reserve_bytes}, {py, bytes_of_data(y)},
-            state(hy, dh), state(cy, dc)};
+    struct operand reads[] = {{px, dnn_bytes_of_data(x)}, {weights, weight_bytes},
+            dnn_state(hx, dh), dnn_state(cx, dc)};
+    struct operand outs[] = {{work, work_bytes}, {reserve, reserve_bytes},
+            {py, dnn_bytes_of_data(y)}, dnn_state(hy, dh), dnn_state(cy, dc)};
 
     return status(standin_write(h->stream, "cudnnRNNForward", outs, 5, reads, 4));
 }
@@ -219,11 +201,11 @@ BODY(cudnnRNNBackwardData_v8, struct handle *h, const struct descriptor *r, cons
         size_t weight_bytes, const void *weights, size_t work_bytes, void *work,
         size_t reserve_bytes, void *reserve)
 {
-    struct operand reads[] = {{py, bytes_of_data(y)}, {dy, bytes_of_data(y)},
-            {weights, weight_bytes}, {reserve, reserve_bytes}, state(hx, dh), state(dhy, dh),
-            state(cx, dc), state(dcy, dc)};
-    struct operand outs[] = {{work, work_bytes}, {dx, bytes_of_data(x)}, state(dhx, dh),
-            state(dcx, dc), {reserve, reserve_bytes}};
+    struct operand reads[] = {{py, dnn_bytes_of_data(y)}, {dy, dnn_bytes_of_data(y)},
+            {weights, weight_bytes}, {reserve, reserve_bytes}, dnn_state(hx, dh),
+            dnn_state(dhy, dh), dnn_state(cx, dc), dnn_state(dcy, dc)};
+    struct operand outs[] = {{work, work_bytes}, {dx, dnn_bytes_of_data(x)}, dnn_state(dhx, dh),
+            dnn_state(dcx, dc), {reserve, reserve_bytes}};
 
     return status(standin_write(h->stream, "cudnnRNNBackwardData", outs, 5, reads, 8));
 }
@@ -234,8 +216,8 @@ BODY(cudnnRNNBackwardWeights_v8, struct handle *h, const struct descriptor *r, i
         size_t weight_bytes, void *dw, size_t work_bytes, void *work, size_t reserve_bytes,
         void *reserve)
 {
-    struct operand reads[] = {{px, bytes_of_data(x)}, {py, bytes_of_data(y)},
-            {reserve, reserve_bytes}, state(hx, dh), {dw, weight_bytes}};
+    struct operand reads[] = {{px, dnn_bytes_of_data(x)}, {py, dnn_bytes_of_data(y)},
+            {reserve, reserve_bytes}, dnn_state(hx, dh), {dw, weight_bytes}};
     struct operand outs[] = {{work, work_bytes}, {dw, weight_bytes}};
 
     return status(standin_write(h->stream, "cudnnRNNBackwardWeights", outs, 2, reads, 5));
