@@ -13,7 +13,8 @@
  *   - the oracle forgets a guess when the block is freed on a stream which the kernel is not ordered before
  *     (sim_oracle.c): a program that is right orders its kernels before the free. What is left is judged as every
  *     other access;
- *   - a graph that is launched again and whose words belong to another tenant by now is no case for the oracle.
+ *   - a word that names a tenant that had left when the kernel was launched is no case for the oracle;
+ *   - nor is a graph that is launched again and whose words belong to another tenant by now.
  */
 #include "tests/sim/kernel/sim_guess.h"
 

@@ -22,6 +22,7 @@
 struct tenant {
     uint64_t addr, size;
     uint64_t generation;
+    uint64_t left; /* the generation of the death; 0: it lives */
     bool alive;
     uintptr_t stream; /* as the witness named it: of the birth, then of the death */
     uint64_t number;  /* of that stream, whose handle may come again */
@@ -125,6 +126,9 @@ static void try_operation(struct sim_op *op, void *data)
             continue;
         if (trial->queue && sim_clock_at(&trial->known, op->queue) >= op->number)
             continue;
+        if (op->ranges[i].certainty == SIM_WORD && trial->was->left
+                && trial->was->left <= op->generation)
+            continue; /* a word that was stale already when the kernel was launched */
         verdict("a block was handed out while an operation of its former tenant is not done and "
                 "not ordered before the new one",
                 op, trial->was, trial->born);
@@ -379,6 +383,7 @@ void simcuda_witness_death(CUdeviceptr ptr, CUstream stream)
     struct tenant *tenant = ptr ? find_tenant(ptr, 1) : NULL;
     if (tenant && tenant->addr == ptr && tenant->alive) {
         tenant->alive = false;
+        tenant->left = ++generation;
         tenant->stream = (uintptr_t)stream;
         tenant->number = number_of(stream);
         forget_guesses(tenant, stream);

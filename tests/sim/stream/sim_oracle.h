@@ -3,8 +3,8 @@
  * sim_oracle.h - the oracle of premature reuse.
  *
  * A witness above kedge reports which bytes belong to which tenant of the program (simcuda.h).
- * Each birth is a new generation of its bytes. An operation takes down, when it is submitted, the
- * generation that it was meant for. When bytes are born again, every operation on them that was
+ * Each birth is a new generation of its bytes, and a death counts as one. An operation takes down,
+ * when it is submitted, the generation that it was meant for. When bytes are born again, every operation on them that was
  * meant for an earlier generation must be
  *
  *     done, or                                          (birth without a stream: nothing else helps)
