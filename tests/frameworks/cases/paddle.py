@@ -15,5 +15,6 @@ BOTH = {k: APIS[k] for k in ("auto_growth", "system")}
 CASES = [
     Case("train", ENV, "paddle_train.py", apis=APIS, witness=True, mutant={"system": "fence"}),
     Case("conv", ENV, "paddle_train.py", ("--conv",), apis=BOTH, witness=True),
+    Case("rnn", ENV, "paddle_train.py", ("--rnn",), apis=BOTH, witness=True),
     Case("to_static", ENV, "paddle_train.py", ("--static",), apis=BOTH),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trains a small network with PaddlePaddle: a perceptron, or with --conv a convolutional one; --static by to_static.
+"""Trains a small network with PaddlePaddle: a perceptron, or with --conv a convolutional one, with --rnn an LSTM; --static by to_static.
 
 --say: each step says when it begins and ends.
 """
@@ -12,6 +12,7 @@ from paddle import nn
 
 options = argparse.ArgumentParser()
 options.add_argument("--conv", action="store_true")
+options.add_argument("--rnn", action="store_true")
 options.add_argument("--static", action="store_true")
 options.add_argument("--say", action="store_true")
 options.add_argument("--steps", type=int, default=8)
@@ -39,6 +40,19 @@ class Convolutional(nn.Layer):
         return self.head(paddle.flatten(self.layers(x), 1))
 
 
+class Recurrent(nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(64, 128, num_layers=2, dropout=0.1)
+        self.head = nn.Sequential(nn.BatchNorm1D(128), nn.Linear(128, 10))
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+MODELS = {"perceptron": (Perceptron, [256]), "conv": (Convolutional, [3, 32, 32]), "rnn": (Recurrent, [16, 64])}
+
+
 def say(*words):
     if args.say:
         print(*words, flush=True)
@@ -46,7 +60,8 @@ def say(*words):
 
 def main():
     paddle.seed(7)
-    net = Convolutional() if args.conv else Perceptron()
+    model, shape = MODELS["conv" if args.conv else "rnn" if args.rnn else "perceptron"]
+    net = model()
     if args.static:
         net = paddle.jit.to_static(net)
     optimizer = paddle.optimizer.AdamW(learning_rate=1e-3, parameters=net.parameters())
@@ -56,7 +71,7 @@ def main():
         say(f"START step_{step}")
         # Batches differ in size, as real ones do.
         batch = args.batch + 8 * (step % 3)
-        x = paddle.randn([batch, 3, 32, 32] if args.conv else [batch, 256])
+        x = paddle.randn([batch, *shape])
         y = paddle.randn([batch, 10])
         loss = nn.functional.mse_loss(net(x), y)
         loss.backward()
