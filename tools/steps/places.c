@@ -105,7 +105,7 @@ static uint64_t swing_of(uint64_t swing, uint64_t most, uint64_t begin, uint64_t
     return max_of(swing, most - max_of(begin, end));
 }
 
-static void end_round(struct places *places, uint32_t round)
+static void close_round(struct places *places, uint32_t round)
 {
     for (size_t i = 0; i < places->touched_count; i++) {
         uint32_t number = places->touched[i];
@@ -179,7 +179,7 @@ void places_follow(const struct trace *trace, const uint32_t *behind, uint32_t r
             touch(places, places->of[at->block], size, at->kind == TRACE_ALLOC);
         }
         if (round < rounds)
-            end_round(places, round);
+            close_round(places, round);
     }
     places->beyond = rounds_beyond(places, rounds);
 }
