@@ -68,7 +68,7 @@ static void heldwalk_tell(object *answer)
                 oom_bytes_text(text, (uint64_t)bytes), holders, capture_path());
 }
 
-/* The addresses of tensors inside of blocks, of the row before. */
+/* The addresses of storages, of the row before. */
 static void heldwalk_record_inside(uint32_t walk, const char *at, size_t count)
 {
     enum {

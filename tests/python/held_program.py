@@ -167,7 +167,7 @@ def interrupted():
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def graphs():
+def plant_graphs():
     """Losses that keep what their graphs keep: of the stand-in's nodes."""
     first = torch.MulBackward0(make("old"))
     second = torch.MulBackward0(make("shared"))
@@ -176,8 +176,22 @@ def graphs():
     held_plants.ALSO2 = make("named")
     held_plants.HISTORY = [torch.Tensor(4096, first), torch.Tensor(8192, second)]
     held_plants.OTHER = torch.Tensor(16384, other)
-    del first, second, other
+
+
+def graphs():
+    plant_graphs()
     fail()
+
+
+def kinds():
+    """A module that is looked at, since it is called, and what no look meets: a copy of it, and graphs."""
+    net, copy = torch.nn.Module(), torch.nn.Module()
+    net._parameters["weight"] = make("weight")
+    net._non_persistent_buffers_set = set()  # by which a module is known again
+    net()
+    copy._parameters["weight"] = make("copied")
+    held_plants.COPIES = [net, copy]
+    plant_graphs()
 
 
 def beside(work):

@@ -218,5 +218,9 @@ sys.modules["torch.optim.optimizer"] = optim.optimizer = types.ModuleType("torch
 optim.Optimizer = optim.optimizer.Optimizer = Optimizer
 optim.SGD = SGD
 _C.OutOfMemoryError = OutOfMemoryError
+if "HELD_KINDS" in os.environ:  # what modules keep is asked for, too
+    _C.StorageBase = UntypedStorage
+    sys.modules["torch.nn.parameter"] = types.ModuleType("torch.nn.parameter")
+    sys.modules["torch.nn.parameter"].Parameter = Tensor
 if "HELD_UNKNOWN" in os.environ:  # a PyTorch of another kind
     del _C.TensorBase

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# covers: asked.c ask.c cmd_held.c collect.c held.c helderrors.c heldrounds.c heldwalk.c pycall.c still.c storages.c young.c pyhost.c report_held.c
+# covers: asked.c ask.c cmd_held.c collect.c held.c helderrors.c heldrounds.c heldwalk.c pycall.c still.c storages.c young.c pyhost.c report_held.c inside.c datakind.c
 """Held by: which objects of a Python program refer to its memory, end to end, under every CPython 3.10 to 3.15 that is found.
 
     pyheld.py CASE
@@ -369,8 +369,29 @@ def what_graphs_keep_is_told_by_who_keeps_them(python):
         check(re.search(expect, texts.get(sizes[name], "no row")), f"{name}: {texts.get(sizes[name])!r}")
 
 
+@each
+def what_holders_tell_is_the_kind_of_what_no_look_met(python):
+    """Of graphs and of a copied module. What a variable of the program has as well may be saved for a while only."""
+    report, sizes, _ = held(python, "kinds", "end,seconds=600", HELD_KINDS="1")
+    rows, kinds = report["held_at_end"]["rows"], {row["kind"]: row for row in report["kinds_at_max"]}
+    same("parameters", kinds["parameters"]["bytes"], sizes["weight"] + sizes["copied"])
+    same("as the holders say", kinds["parameters"]["bytes"], sum(row["bytes"] for row in rows if row["kind"] == "parameter"))
+    same("names are those of looks", [name["bytes"] for name in kinds["parameters"]["names"]], [sizes["weight"]])
+    same("activations", kinds["activations"]["bytes"], sizes["old"] + sizes["shared"])
+    same("as graphs alone keep", kinds["activations"]["bytes"],
+         sum(row["bytes"] for row in rows if row["kind"] == "saved for backward" and all(h.startswith("graph of ") for h in row["held_by"])))
+    same("unknown", kinds["unknown"]["bytes"], sizes["both"] + sizes["named"] + 4096 + 8192 + 16384)
+    fresh("page.html")
+    run(KEDGE, "report", "run.kcap", "--html", "page.html")
+    page = pathlib.Path("page.html").read_text(encoding="utf-8")
+    rows = [{"kind": row["kind"], "bytes": row["bytes"]} for row in report["kinds_at_max"]]
+    check(f'"kinds_at_max":{json.dumps(rows, separators=(",", ":"))}' in page, "the page has other kinds")
+    text = run(KEDGE, "report", "run.kcap", "--by", "kind").stdout
+    check(re.search(r"2\.02 MiB +2 blocks +activations\n", text), f"no activations: {text}")
+
+
 def tensors_that_fill_their_segments_have_addresses():
-    """Beside those that lie in larger ones: a tensor of 16 MiB is all of its segment. Where each block is a tensor, none is needed."""
+    """Beside those that lie in larger ones: a tensor of 16 MiB is all of its segment. Where each block is a tensor, only those of a class have one."""
     parts = {"__name__": "parts"}
     exec(next(SOURCE.glob("preload/**/held_rows.py")).read_text(encoding="utf-8"), parts)
     storages = [SimpleNamespace(address=at, bytes=size) for at, size in ((0x1000, 4096), (0x10000, 512), (0x10200, 512))]
@@ -379,7 +400,8 @@ def tensors_that_fill_their_segments_have_addresses():
     same("segments", rows, {(1, 0, "parameter", "model"): [4096, 1, [0x1000]], (2, 0, "tensor", "kept"): [1024, 2, [0x10000, 0x10200]],
                             (2, 0, "no tensor", "nobody"): [7168, 1, []]})
     rows = parts["by_block"]([(0x1000, 4096, 1, 0), (0x10000, 512, 2, 0), (0x10200, 1023, 2, 0)], storages, told, "nobody")
-    same("tensors", {key: row[2] for key, row in rows.items()}, {(1, 0, "parameter", "model"): [], (2, 0, "tensor", "kept"): [], (2, 0, "no tensor", "nobody"): []})
+    same("tensors", {key: row[2] for key, row in rows.items()}, {(1, 0, "parameter", "model"): [0x1000], (2, 0, "tensor", "kept"): [],
+                                                              (2, 0, "no tensor", "nobody"): []})
 
 
 CASES = (each_plant_is_named, arrays_of_cupy_are_told, tensors_of_paddle_are_told,
@@ -389,7 +411,7 @@ CASES = (each_plant_is_named, arrays_of_cupy_are_told, tensors_of_paddle_are_tol
          holders_that_are_alike_are_one, buckets_of_a_reducer_are_told_by_its_module,
          r111_a_program_that_does_not_grow_has_no_walk, what_only_the_collector_keeps_is_collected_before_the_device_is_full,
          what_only_the_collector_keeps_is_gone_when_a_failure_is_handled, nothing_is_walked_where_nobody_wants_it,
-         what_graphs_keep_is_told_by_who_keeps_them, a_walk_that_fails_is_noted,
+         what_graphs_keep_is_told_by_who_keeps_them, what_holders_tell_is_the_kind_of_what_no_look_met, a_walk_that_fails_is_noted,
          graphs_are_left_alone_where_they_may_be_taken_apart, graphs_are_read_beside_other_threads, what_may_be_on_its_way_out_is_not_asked,
          a_walk_that_is_out_of_time_says_so,
          kedge_held_asks_while_the_program_is_in_c, a_lock_that_is_not_given_is_told, who_cannot_answer_says_so,

@@ -6,6 +6,7 @@
 
 #include "tools/base/keytable.h"
 #include "tools/base/vec.h"
+#include "tools/load/inside.h"
 #include "tools/symbols/framekind.h"
 
 const char *datakind_name(enum datakind kind)
@@ -570,6 +571,83 @@ static enum datakind datakind_decide(
     return datakind_is_activation(job, block) ? DATAKIND_ACTIVATIONS : DATAKIND_UNKNOWN;
 }
 
+/* ---- by walks -------------------------------------------------------------------------------- */
+
+static bool datakind_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/*
+ * The kind that a walk's row tells (held_holders.py), a line with the class and one for each holder.
+ * What a variable of the program has as well may be saved for a while only, and be anything.
+ */
+static enum datakind datakind_of_row(const char *row)
+{
+    static const struct {
+        const char *class;
+        enum datakind kind;
+    } of[] = {{"parameter\n", DATAKIND_PARAMETERS}, {"gradient\n", DATAKIND_GRADIENTS},
+            {"optimizer state\n", DATAKIND_STATE}, {"buffer\n", DATAKIND_BUFFERS}};
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+        if (datakind_begins(row, of[i].class))
+            return of[i].kind;
+    if (!datakind_begins(row, "saved for backward\n"))
+        return DATAKIND_UNKNOWN;
+    for (const char *at = strchr(row, '\n'); at; at = strchr(at + 1, '\n'))
+        if (!datakind_begins(at, "\ngraph of ") && !datakind_begins(at, "\na graph that ")
+                && !datakind_begins(at, "\nnot looked for: "))
+            return DATAKIND_UNKNOWN;
+    return DATAKIND_ACTIVATIONS;
+}
+
+/* Of unknown blocks. What no walk met is as its equals are that walks met. */
+static void datakind_take_walks(struct job *job)
+{
+    const struct read_capture *capture = job->load->capture;
+    enum datakind *of = job->kinds->of;
+    const char **rows = inside_told(job->load);
+    uint64_t *times = vec_new(capture->walk_count + 1, sizeof(*times));
+    struct classes classes = {0};
+    size_t count = 0;
+
+    for (size_t i = 0; i < capture->walk_count; i++)
+        if (!(capture->walk[i].flags & FORMAT_WALK_SCAN))
+            times[count++] = capture->walk[i].time_ns;
+    VEC_SORT(times, count, vec_by_number);
+    for (size_t i = 0; i < job->trace->block_count; i++) {
+        const struct trace_block *block = &job->trace->blocks[i];
+
+        if (of[i] != DATAKIND_UNKNOWN || !datakind_was_seen(block, times, count))
+            continue;
+        if (rows[i])
+            of[i] = datakind_of_row(rows[i]);
+        for (unsigned by_size = 0; by_size < 2; by_size++) {
+            struct class *class = datakind_class(
+                    &classes, datakind_key(job, block, by_size ? block->size : UINT64_MAX));
+
+            if (of[i] == DATAKIND_UNKNOWN)
+                class->unnamed++;
+            else
+                class->named |= UINT64_C(1) << of[i];
+        }
+    }
+    for (size_t i = 0; i < job->trace->block_count; i++) {
+        const struct trace_block *block = &job->trace->blocks[i];
+        enum datakind equal = of[i] == DATAKIND_UNKNOWN && !datakind_was_seen(block, times, count)
+                ? datakind_as_equals(job, &classes, block)
+                : DATAKIND_COUNT;
+
+        if (equal != DATAKIND_COUNT)
+            of[i] = equal;
+    }
+    keytable_done(&classes.index);
+    free(classes.at);
+    free(times);
+    free(rows);
+}
+
 static void datakind_count_looks(const struct read_capture *capture, struct datakinds *kinds)
 {
     for (size_t i = 0; i < capture->data_count; i++) {
@@ -608,6 +686,7 @@ struct datakinds datakind_find(const struct load *load)
     for (size_t i = 0; i < trace->block_count; i++)
         if (kinds.name[i] == TRACE_NONE)
             kinds.of[i] = datakind_decide(&job, &classes, &trace->blocks[i]);
+    datakind_take_walks(&job);
     keytable_done(&classes.index);
     free(classes.at);
     free(job.where);

@@ -15,6 +15,9 @@
  *     inputs         made while a loader was asked for data
  *     activations    made in a step ahead of its backward pass, and live when that begins, or when
  *                    an allocation of this forward fails; not kept beyond the next step
+ *     by walks       a parameter, gradient, state or buffer when kedge walked for holders, or kept by
+ *                    graphs alone (activations); of what no walk met the kind that all others of its
+ *                    call site, phase and size had that were unknown and live at one, as above
  *     unknown        the others
  *
  * Names of functions are read for the stacks of what would be temporary, activations or unknown.

@@ -26,10 +26,13 @@ struct inside_row {
 struct inside {
     const struct read_capture *run;
     struct load *tensors;
+    struct keytable held; /* (walk, row of it) ─► index in the run's `held`, plus 1 */
     struct lying *lying;
     int64_t later_ns; /* from the run's clock to the tensors' */
     struct inside_row *rows;
     size_t row_count, row_room;
+    struct read_held_at *at; /* of the rows */
+    size_t at_count, at_room;
 };
 
 static const struct vec_key inside_by_address[] = {
@@ -119,7 +122,8 @@ static void inside_take_data(struct inside *in)
 
 /* ---- holders -------------------------------------------------------------------------------- */
 
-static void inside_add(
+/* Returns the number of its row. */
+static uint32_t inside_add(
         struct inside *in, struct keytable *index, uint32_t block, const struct inside_row *like)
 {
     const struct trace_block *tensor = &in->tensors->trace->blocks[block];
@@ -131,15 +135,34 @@ static void inside_add(
                 (struct inside_row){.walk = like->walk, .stack = tensor->stack, .text = like->text};
     in->rows[at].bytes += tensor->size;
     in->rows[at].count++;
+    return at;
+}
+
+/* `row`: of those of the walk. */
+static void inside_add_at(struct inside *in, uint32_t walk, uint32_t row, uint64_t address)
+{
+    uint64_t *one = vec_new(1, sizeof(*one));
+
+    *one = address;
+    VEC_PUSH(in->at, in->at_count, in->at_room) = (struct read_held_at){walk, row, one, 1};
+}
+
+static void inside_number_rows(struct inside *in)
+{
+    for (size_t i = 0; i < in->run->held_count; i++) {
+        uint32_t walk = in->run->held[i].walk;
+        uint32_t row = (*keytable_at(&in->held, (struct key){walk, UINT64_MAX, 0}, 0))++;
+
+        *keytable_at(&in->held, (struct key){walk, row, 0}, 0) = (uint32_t)i + 1;
+    }
 }
 
 /* A walk's record by its number among those of the walk; NULL: it is not there. */
-static const struct read_held *inside_row_of(const struct inside *in, uint32_t walk, uint32_t row)
+static const struct read_held *inside_row_of(const struct inside *in, const struct read_held_at *at)
 {
-    for (size_t i = 0; i < in->run->held_count; i++)
-        if (in->run->held[i].walk == walk && row-- == 0)
-            return &in->run->held[i];
-    return NULL;
+    uint32_t number = keytable_get(&in->held, (struct key){at->walk, at->row, 0}, 0);
+
+    return number ? &in->run->held[number - 1] : NULL;
 }
 
 static size_t inside_rows_of(const struct inside *in, uint32_t walk)
@@ -159,7 +182,7 @@ static void inside_add_others(struct inside *in, struct keytable *index,
 
     for (size_t i = 0; i < in->tensors->trace->block_count; i++)
         if (!is_held[i] && inside_lives(&in->tensors->trace->blocks[i], walk->time_ns))
-            inside_add(in, index, (uint32_t)i, &nobody);
+            (void)inside_add(in, index, (uint32_t)i, &nobody);
 }
 
 /* The walk's figures become those of tensors, and of the failures that PyTorch tells. */
@@ -187,22 +210,25 @@ static void inside_take_walk(
         struct inside *in, struct keytable *index, struct format_def_walk *walk)
 {
     bool *is_held = vec_new(in->tensors->trace->block_count + 1, sizeof(*is_held));
+    uint32_t first = (uint32_t)in->row_count;
     bool is_whole =
             inside_rows_of(in, walk->def.id) < INSIDE_ROWS && !(walk->flags & FORMAT_WALK_BLOCKS);
 
     for (size_t i = 0; i < in->run->held_at_count; i++) {
         const struct read_held_at *inside = &in->run->held_at[i];
         const struct read_held *held =
-                inside->walk == walk->def.id ? inside_row_of(in, inside->walk, inside->row) : NULL;
+                inside->walk == walk->def.id ? inside_row_of(in, inside) : NULL;
 
         for (size_t k = 0; held && k < inside->count; k++) {
             uint32_t block = inside_find(in, inside->address[k], walk->time_ns);
+            uint32_t row;
 
             if (block == TRACE_NONE || is_held[block])
                 continue;
             is_held[block] = true;
-            inside_add(in, index, block,
+            row = inside_add(in, index, block,
                     &(struct inside_row){.walk = walk->def.id, .text = held->text});
+            inside_add_at(in, walk->def.id, row - first, inside->address[k]);
         }
     }
     if (is_whole)
@@ -229,6 +255,9 @@ static void inside_give_rows(struct inside *in)
                 .count = row->count,
                 .text = vec_text(row->text)};
     }
+    free(to->held_at);
+    to->held_at = in->at;
+    to->held_at_count = in->at_count;
 }
 
 static void inside_take_walks(struct inside *in)
@@ -259,8 +288,62 @@ void inside_join(const struct load *run, struct load *tensors)
             .lying = inside_order(tensors->trace),
             .later_ns = (int64_t)(run->capture->start_real_ns - tensors->capture->start_real_ns)};
 
+    inside_number_rows(&in);
     inside_take_data(&in);
     inside_take_walks(&in);
+    keytable_done(&in.held);
     free(in.lying);
     free(in.rows);
+}
+
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+/* Adds the blocks of a record to the sum of its row, or tells them. */
+static void inside_tell(const struct inside *in, const struct read_held_at *at, uint64_t ns,
+        struct trace_sum *sums, const char **told)
+{
+    const struct read_held *held = inside_row_of(in, at);
+    struct trace_sum *sum = held ? &sums[held - in->run->held] : NULL;
+    bool is_whole = held && told && sum->count == held->count
+            && sum->bytes <= held->bytes + FORMAT_DATA_SLACK * held->count;
+
+    for (size_t k = 0; held && k < at->count; k++) {
+        uint32_t block = inside_find(in, at->address[k], ns);
+
+        if (block == TRACE_NONE)
+            continue;
+        if (is_whole)
+            told[block] = held->text;
+        if (!told) {
+            sum->count++;
+            sum->bytes += in->tensors->trace->blocks[block].size;
+        }
+    }
+}
+
+const char **inside_told(const struct load *load)
+{
+    const struct read_capture *capture = load->capture;
+    struct load own = *load;
+    struct inside in = {.run = capture, .tensors = &own, .lying = inside_order(load->trace)};
+    const char **told = vec_new(load->trace->block_count + 1, sizeof(*told));
+    struct trace_sum *sums = vec_new(capture->held_count + 1, sizeof(*sums));
+    struct keytable walks = {0};
+
+    inside_number_rows(&in);
+    for (size_t i = 0; i < capture->walk_count; i++)
+        *keytable_at(&walks, (struct key){capture->walk[i].def.id, 0, 0}, 0) = (uint32_t)i + 1;
+    for (size_t i = 0; i < 2 * capture->held_at_count; i++) {
+        const struct read_held_at *at = &capture->held_at[i % capture->held_at_count];
+        uint32_t walk = keytable_get(&walks, (struct key){at->walk, 0, 0}, 0);
+
+        if (walk)
+            inside_tell(&in, at, capture->walk[walk - 1].time_ns, sums,
+                    i < capture->held_at_count ? NULL : told);
+    }
+    keytable_done(&walks);
+    keytable_done(&in.held);
+    free(in.lying);
+    free(sums);
+    return told;
 }

@@ -21,4 +21,11 @@
  */
 void inside_join(const struct load *run, struct load *tensors);
 
+/*
+ * By block of a load: the text of the walk's row that counts it (struct read_held), of several walks
+ * the last one's; NULL: no row of storages that are as large as their blocks, all of which are found.
+ * The caller frees the list, not its texts.
+ */
+const char **inside_told(const struct load *load);
+
 #endif

@@ -230,7 +230,7 @@ uint64_t capture_recent_peak(bool restart);
 uint32_t capture_walk_begin(void);
 int capture_held(uint32_t walk, const struct capture_block *sum, uint64_t count, const char *text,
         size_t length); /* sum->addr: the largest stack number in the text, 0 = none */
-/* Right after capture_held: of its blocks those that lie inside of the program's allocations. */
+/* Right after capture_held: where storages that it counts lie. */
 int capture_held_at(uint32_t walk, const uint64_t *addresses, size_t count);
 int capture_walk(
         uint32_t walk, const struct format_def_walk *what); /* def, time, failures: filled in */

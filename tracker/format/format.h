@@ -498,7 +498,8 @@ enum format_walk_why {
 #define FORMAT_WALK_PARTS \
     0x100u /* of large blocks of malloc, or many files, only a part was read */
 
-/* Tensors of a record of a walk that lie inside of blocks, as in segments of a framework's. */
+/* Where storages of a record of a walk lie: inside of blocks, as in segments of a framework's, or
+ * at their beginning. */
 #define FORMAT_HELD_AT_MAX     4096u      /* addresses of a record, */
 #define FORMAT_HELD_AT_ALL_MAX (1u << 20) /* and of all */
 

@@ -186,7 +186,7 @@ struct read_held {
     char *text; /* a line with the kind of data, then a line for each holder */
 };
 
-/* Where tensors lie that a record of a walk counts, inside of the program's allocations. */
+/* Where storages lie that a record of a walk counts. */
 struct read_held_at {
     uint32_t walk, row; /* the how many-th of `held` with this walk, from 0 */
     uint64_t *address;

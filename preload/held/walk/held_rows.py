@@ -11,7 +11,7 @@ def number(*words):
 
 def pack(rows):
     """Each row: bytes, count, native stack, Python stack, number of addresses, length of the text (8 bytes each), the text, the
-    addresses of tensors inside of blocks."""
+    addresses of its storages, where they are told."""
     out = []
     for key, (size, count, inside) in rows:
         text = "\n".join(key[2:]).encode("utf-8", "replace")
@@ -25,7 +25,7 @@ def mib(size):
 
 def by_block(blocks, storages, told, nobody):
     """{(stack, Python stack, class, holders...): [bytes, blocks, addresses]}: live blocks joined with storages, by address. The addresses
-    are those of all storages where blocks are segments: where one at least is smaller than its block."""
+    are those of all storages where blocks are segments: where one at least is smaller than its block; else of those with a class."""
     rows, at, lying, has_segments = {}, 0, sorted(storages, key=lambda s: s.address), False
 
     def add(block, size, *key):
@@ -48,8 +48,8 @@ def by_block(blocks, storages, told, nobody):
             at += 1
         if left:
             add(block, left, "no tensor", nobody)
-    if not has_segments:
-        for row in rows.values():
+    for key, row in rows.items():
+        if key[2] == "tensor" and not has_segments:
             row[2].clear()
     return rows
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* covers: datakind.c framekind.c */
+/* covers: datakind.c framekind.c inside.c */
 #include "tests/check.h"
 #include "tests/unit/tools/story.h"
 
@@ -62,5 +62,104 @@ TEST(a_workspace_of_cublas_is_neither_an_activation_nor_temporary_nor_unknown)
     CHECK_STR_EQ(datakind_name(DATAKIND_WORKSPACES), "workspaces");
     datakind_done(&kinds);
     symcache_free(cache);
+    story_end(&s);
+}
+
+/* A row of so many storages of 4096 bytes. */
+static struct read_held walked(uint32_t walk, uint64_t count, const char *text)
+{
+    return (struct read_held){
+            .walk = walk, .bytes = 4096 * count, .count = count, .text = (char *)(uintptr_t)text};
+}
+
+/* What a walk tells is of the block that lives at its address then, from its allocation to its free. */
+TEST(a_walk_tells_the_kind_of_what_is_unknown_else)
+{
+    struct story s = story_begin();
+    struct read_held held[] = {walked(7, 1, "tensor\nkept"),
+            walked(1, 2, "parameter\nparameters of models[*]"),
+            walked(1, 2,
+                    "saved for backward\ngraph of curve[*]\na graph that no named tensor keeps"),
+            walked(1, 2, "saved for backward\nbatches[*]\ngraph of curve[*]"),
+            walked(1, 2,
+                    "saved for backward\nnot looked for: of small blocks only the largest are")};
+    struct read_data data[] = {{.kind = FORMAT_DATA_BUFFER,
+                                       .seq = 1,
+                                       .root = 1,
+                                       .size = 4096,
+                                       .text = (char *)(uintptr_t) "mean"},
+            {.kind = FORMAT_DATA_LOOK}};
+    struct format_def_walk walk = {.def = {.id = 1}, .why = FORMAT_WALK_GROWN, .time_ns = 100};
+    struct trace_module module = {.path = (char *)(uintptr_t) "/usr/lib/libtorch_cuda.so"};
+    uint64_t at[4][2];
+    struct read_held_at held_at[4];
+    uint32_t of[4][2];
+
+    (void)trace_add_module(s.trace, &module);
+    uint32_t named = story_alloc(&s, 1, 4096);
+    uint32_t earlier = alloc_at(&s, 0x30, 4096);
+    for (size_t row = 0; row < 4; row++)
+        for (size_t i = 0; i < 2; i++) {
+            of[row][i] = alloc_at(&s, 0x100 * (row + 1), 4096);
+            s.trace->blocks[of[row][i]].stack = s.trace->blocks[of[row][0]].stack;
+            at[row][i] = s.trace->blocks[of[row][i]].address;
+        }
+    at[0][1] = s.trace->blocks[named].address;
+    for (size_t row = 0; row < 4; row++)
+        held_at[row] = (struct read_held_at){1, (uint32_t)row, at[row], 2};
+    story_free(&s, earlier);
+    s.trace->blocks[earlier].died_ns = 50;
+    uint64_t next = s.next_address;
+    s.next_address = s.trace->blocks[earlier].address;
+    uint32_t later = alloc_at(&s, 0x40, 4096);
+    s.next_address = next;
+    uint32_t equal = alloc_at(&s, 0x100, 4096);
+    uint32_t as_some = alloc_at(&s, 0x300, 4096);
+    s.trace->blocks[equal].stack = s.trace->blocks[of[0][0]].stack;
+    s.trace->blocks[as_some].stack = s.trace->blocks[of[2][0]].stack;
+    for (uint32_t i = later; i <= as_some; i++)
+        s.trace->blocks[i].born_ns = 200;
+    s.trace->events[s.trace->blocks[named].born].seq = 1;
+
+    struct read_capture capture = {.data = data,
+            .data_count = 2,
+            .held = held,
+            .held_count = 5,
+            .held_at = held_at,
+            .held_at_count = 4,
+            .walk = &walk,
+            .walk_count = 1};
+    struct load load = {.trace = s.trace, .capture = &capture};
+    struct datakinds kinds = datakind_find(&load);
+    REQUIRE(kinds.of != NULL);
+    CHECK_EQ(kinds.of[named], DATAKIND_BUFFERS); /* as the look says, whatever the walk */
+    CHECK_EQ(kinds.of[of[0][0]], DATAKIND_PARAMETERS);
+    CHECK_EQ(kinds.of[of[1][0]], DATAKIND_ACTIVATIONS);
+    CHECK_EQ(kinds.of[of[2][0]], DATAKIND_UNKNOWN); /* a variable has it, too */
+    CHECK_EQ(kinds.of[of[2][1]], DATAKIND_UNKNOWN);
+    CHECK_EQ(kinds.of[of[3][0]], DATAKIND_ACTIVATIONS);
+    CHECK_EQ(kinds.of[of[3][1]], DATAKIND_ACTIVATIONS);
+    /* One lived then, and no row has it: the call site tells nothing. */
+    CHECK_EQ(kinds.of[of[0][1]], DATAKIND_UNKNOWN);
+    CHECK_EQ(kinds.of[equal], DATAKIND_UNKNOWN);
+    CHECK_EQ(kinds.of[as_some], DATAKIND_UNKNOWN);
+    datakind_done(&kinds);
+
+    /* It came after the walk: all of the call site that lived then are parameters. */
+    s.trace->blocks[of[0][1]].born_ns = 200;
+    kinds = datakind_find(&load);
+    CHECK_EQ(kinds.of[of[0][1]], DATAKIND_PARAMETERS);
+    CHECK_EQ(kinds.of[equal], DATAKIND_PARAMETERS);
+    CHECK_EQ(kinds.of[as_some], DATAKIND_UNKNOWN);
+    datakind_done(&kinds);
+
+    held[2].bytes -= 2048; /* these are smaller than their blocks, as in segments */
+    at[3][1] = s.trace->blocks[earlier].address;
+    kinds = datakind_find(&load);
+    CHECK_EQ(kinds.of[of[1][0]], DATAKIND_UNKNOWN);
+    CHECK_EQ(kinds.of[of[3][0]], DATAKIND_UNKNOWN); /* not all of the row is found */
+    CHECK_EQ(kinds.of[earlier], DATAKIND_UNKNOWN);  /* had ended */
+    CHECK_EQ(kinds.of[later], DATAKIND_UNKNOWN);    /* came to its address after the walk */
+    datakind_done(&kinds);
     story_end(&s);
 }

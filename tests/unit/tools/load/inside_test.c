@@ -33,7 +33,10 @@ static void end(struct scene *scene)
     for (size_t i = 0; i < scene->tensors.held_count; i++)
         free(scene->tensors.held[i].text);
     free(scene->tensors.data);
+    for (size_t i = 0; i < scene->tensors.held_at_count; i++)
+        free(scene->tensors.held_at[i].address);
     free(scene->tensors.held);
+    free(scene->tensors.held_at);
     free(scene->tensors.walk);
     free(scene->tensors_load.held_stacks);
     story_end(&scene->story);
@@ -136,6 +139,12 @@ TEST(a_holder_is_that_of_the_tensors_and_the_rest_has_none)
     CHECK_EQ(s.tensors.walk[0].bytes, 3 * 4096 + 512);
     CHECK_EQ(s.tensors.walk[0].count, 4);
     CHECK_EQ(s.tensors.walk[0].failures, 0);
+    const char **told = inside_told(&s.tensors_load);
+    for (uint32_t i = 0; i < 3; i++)
+        CHECK_STR_EQ(told[i], "tensor\nkept[*]");
+    CHECK(told[3] == NULL);
+    CHECK(told[4] == NULL);
+    free(told);
     end(&s);
 }
 
@@ -156,5 +165,34 @@ TEST(of_a_walk_with_too_many_rows_the_rest_is_not_said_to_have_no_holder)
     inside_join(&s.run_load, &s.tensors_load);
     CHECK_EQ(s.tensors.held_count, 0);
     CHECK_EQ(s.tensors.walk[0].bytes, 4096);
+    end(&s);
+}
+
+TEST(each_walk_has_rows_and_addresses_of_its_own)
+{
+    struct scene s;
+    struct read_held held[] = {{.walk = 1, .text = (char *)(uintptr_t) "tensor\nfirst"},
+            {.walk = 2, .text = (char *)(uintptr_t) "tensor\nsecond"}};
+    struct format_def_walk walks[] = {{.def = {.id = 1}, .why = FORMAT_WALK_GROWN, .time_ns = 1500},
+            {.def = {.id = 2}, .why = FORMAT_WALK_GROWN, .time_ns = 2000}};
+    uint64_t addresses[] = {SEGMENT, SEGMENT + 4096};
+    struct read_held_at at[] = {{.walk = 1, .address = &addresses[0], .count = 1},
+            {.walk = 2, .address = &addresses[1], .count = 1}};
+    const char **told;
+
+    begin(&s);
+    uint32_t first = tensor(&s, 0, 4096, 0, 900, 1800);
+    uint32_t second = tensor(&s, 4096, 4096, 0, 1900, 0);
+    s.run.held = held;
+    s.run.held_count = s.run.held_at_count = s.run.walk_count = 2;
+    s.run.walk = walks;
+    s.run.held_at = at;
+    inside_join(&s.run_load, &s.tensors_load);
+    told = inside_told(&s.tensors_load);
+    REQUIRE(told[first] != NULL);
+    CHECK_STR_EQ(told[first], "tensor\nfirst");
+    REQUIRE(told[second] != NULL);
+    CHECK_STR_EQ(told[second], "tensor\nsecond");
+    free(told);
     end(&s);
 }
