@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# covers: kinds.c kindstate.c kindwalk.c paddlestorages.c tensors.c
+# covers: kinds.c kindstate.c kindwalk.c paddlestorages.c tensors.c datakind.c inside.c
 """What the memory of PyTorch and PaddlePaddle programs is (kedge-report(1), KINDS), beside what the programs' own objects say."""
 import json
 import re
@@ -83,6 +83,24 @@ def activations(row, work):
     return wrong, f"{found} bytes of activations, autograd saves {expect}"
 
 
+def leaked(row, work):
+    """When memory has run out in a leak of graphs, kinds are to the byte what the walk says of holders: of old graphs, too."""
+    done = harness.execute(row, anchors.kedge("--api", "stream", capture=work / "run.kcap"), work, SIMCUDA_MEMORY="400M", KEDGE_HELD="oom,seconds=600")
+    told = harness.reports(work, "run")
+    if done.status == 0 or not told or not told[0]["ooms"]:
+        return [f"exit {done.status}: {done.errors.strip()[-400:]}"], ""
+    found, rows = sizes(told[0]["ooms"][-1].get("kinds")), told[0]["ooms"][-1].get("held", {"rows": []})["rows"]
+    graphs = [r for r in rows if r["kind"] == "saved for backward" and r["held_by"][0].startswith("graph of ")]
+    held = {"parameters": [r for r in rows if r["kind"] == "parameter"], "activations": graphs,
+            "optimizer state": [r for r in rows if r["kind"] == "optimizer state"]}
+    wrong = [f"{kind}: {found.get(kind, 0)}, the holders say {sum(r['bytes'] for r in of_kind)}" for kind, of_kind in held.items()
+             if not of_kind or found.get(kind, 0) != sum(r["bytes"] for r in of_kind)]
+    if found.get("unknown", 0) > 0.001 * sum(found.values()):
+        wrong.append(f"unknown: {found}")
+    return wrong, (f"{sum(r['bytes'] for r in graphs)} bytes of activations as the holders say, {len(graphs)} rows; unknown when memory ran out: "
+                   f"{100 * found.get('unknown', 0) / sum(found.values()):.2f} %")
+
+
 def of(model, envs=anchors.BOTH, short=()):
     return anchors.Look(f"kinds_{model}", envs, "torch_kinds.py", (model,), look=kinds, short=short)
 
@@ -96,6 +114,7 @@ CASES = [
     *map(of, ("cnn", "lstm", "sgd", "scaler", "accumulate", "kept", "ema", "loaded", "flat", "functional", "lbfgs")),
     of("gan"),
     *(of(name, ("trainers",)) for name in ("hf", "accelerate", "lightning")),
+    anchors.Look("kinds_leak", ("torch",), "torch_leak.py", ("--leak",), look=leaked, short=("torch",)),
     paddles("gpt", short=("paddle",)),
     *map(paddles, ("kept", "groups", "gan", "copied", "loaded", "functional", "masters")),
     *(anchors.Look(f"activations_{name}", ("torch",), "torch_kinds.py", (name, "--saved"), look=activations)
