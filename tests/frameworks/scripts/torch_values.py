@@ -16,6 +16,8 @@ from torch import nn
 # What has no values: kernels without a body, cuDNN, and operators that PyTorch compiles when they are called (NVRTC).
 DIGESTS = {"tril_indices", "mode", "masked_scatter", "pad reflect", "cdist", "cross", "group_norm", "batch_norm",
            "batch_norm of known moments", "max_pool2d", "avg_pool2d", "interpolate nearest", "interpolate bilinear", "conv2d"}
+if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15):  # names of kernels do not say which type comes out
+    DIGESTS |= {"float8_e4m3fn of float32", "float8_e4m3fn of float16", "float8_e5m2 of float32", "float8_e5m2 of float16"}
 REFUSED = {"erfc", "exp2", "lgamma", "digamma", "erfinv", "prod", "prod 0", "prod 1"}
 
 torch.manual_seed(0)
@@ -105,6 +107,13 @@ for left, right in (("float16", "float32"), ("float64", "float32"), ("int64", "f
     add(f"{left} * {right}", lambda d, a, b: a * b, TYPES[left], TYPES[right])
 for kind in ("float16", "bfloat16"):
     add(f"a + 2 * a of {kind}", lambda d, a: a + a * 2, TYPES[kind])
+
+for kind in ("float8_e4m3fn", "float8_e5m2"):
+    SMALL = A.to(getattr(torch, kind))
+    for other in ("float32", "float16"):
+        add(f"{kind} of {other}", lambda d, a, kind=kind: a.to(getattr(torch, kind)), TYPES[other] * 20)
+        add(f"{other} of {kind}", lambda d, a, other=other: a.to(getattr(torch, other)), SMALL)
+    add(f"{kind} is copied", lambda d, a: a.t().contiguous(), SMALL)
 
 # ── three and more, conditions ──
 add("where", lambda d, a, b: torch.where(a > 0, a, b), A, B)

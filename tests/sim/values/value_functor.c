@@ -164,7 +164,7 @@ static bool lambda_list(struct text t, struct text *ret_list)
     return true;
 }
 
-/* Types of the arguments, by the lambda or by the template's first argument. */
+/* Types of the arguments, by the lambda or by the template's first argument; one name has it inside. */
 static bool read_arguments(struct text t, unsigned arity, struct value_functor *f)
 {
     struct text list, item;
@@ -176,11 +176,10 @@ static bool read_arguments(struct text t, unsigned arity, struct value_functor *
             f->argument[count++] = value_type_named(item);
         return count == arity;
     }
-    if (!template_list(t, "<", &list) && !template_list(t, "", &list))
-        return false;
+    bool is_template = template_list(t, "<", &list) || template_list(t, "", &list);
     for (unsigned i = 0; i < VALUE_ARGUMENTS; i++)
-        f->argument[i] = value_type_named(nth_item(list, 0));
-    return true;
+        f->argument[i] = is_template ? value_type_named(nth_item(list, 0)) : VALUE_F32;
+    return is_template || ends(t, "::ConvertFloatToFloat8E5M2Op");
 }
 
 static enum value_type result_of(struct text t, char result, const struct value_functor *f)
@@ -190,6 +189,10 @@ static enum value_type result_of(struct text t, char result, const struct value_
     switch (result) {
     case 'b':
         return VALUE_BOOL;
+    case '4':
+        return VALUE_F8_E4M3;
+    case '5':
+        return VALUE_F8_E5M2;
     case 'h':
         return VALUE_F16;
     case 'B':

@@ -9,8 +9,10 @@ static const struct {
 } names[] = {{"bool", VALUE_BOOL}, {"unsigned char", VALUE_U8}, {"signed char", VALUE_I8},
         {"char", VALUE_I8}, {"short", VALUE_I16}, {"int", VALUE_I32}, {"long", VALUE_I64},
         {"long long", VALUE_I64}, {"unsigned short", VALUE_U16}, {"unsigned int", VALUE_U32},
-        {"unsigned long", VALUE_U64}, {"unsigned long long", VALUE_U64}, {"c10::Half", VALUE_F16},
-        {"c10::BFloat16", VALUE_BF16}, {"float", VALUE_F32}, {"double", VALUE_F64}};
+        {"unsigned long", VALUE_U64}, {"unsigned long long", VALUE_U64},
+        {"c10::Float8_e4m3fn", VALUE_F8_E4M3}, {"c10::Float8_e5m2", VALUE_F8_E5M2},
+        {"c10::Half", VALUE_F16}, {"c10::BFloat16", VALUE_BF16}, {"float", VALUE_F32},
+        {"double", VALUE_F64}};
 
 enum value_type value_type_named(struct text name)
 {
@@ -24,28 +26,41 @@ enum value_type value_type_named(struct text name)
 
 enum value_type value_type_numbered(unsigned number)
 {
-    static const enum value_type types[] = {VALUE_U8, VALUE_I8, VALUE_I16, VALUE_I32, VALUE_I64,
-            VALUE_F16, VALUE_F32, VALUE_F64, VALUE_NONE, VALUE_NONE, VALUE_NONE, VALUE_BOOL,
-            VALUE_NONE, VALUE_NONE, VALUE_NONE, VALUE_BF16};
+    static const enum value_type types[] = {[0] = VALUE_U8,
+            [1] = VALUE_I8,
+            [2] = VALUE_I16,
+            [3] = VALUE_I32,
+            [4] = VALUE_I64,
+            [5] = VALUE_F16,
+            [6] = VALUE_F32,
+            [7] = VALUE_F64,
+            [11] = VALUE_BOOL,
+            [15] = VALUE_BF16,
+            [23] = VALUE_F8_E5M2,
+            [24] = VALUE_F8_E4M3,
+            [27] = VALUE_U16,
+            [28] = VALUE_U32,
+            [29] = VALUE_U64};
 
     return number < sizeof(types) / sizeof(types[0]) ? types[number] : VALUE_NONE;
 }
 
 uint32_t value_size(enum value_type type)
 {
-    static const uint32_t sizes[VALUE_TYPE_COUNT] = {0, 1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8};
+    static const uint32_t sizes[VALUE_TYPE_COUNT] = {
+            0, 1, 1, 1, 2, 4, 8, 2, 4, 8, 1, 1, 2, 2, 4, 8};
 
     return sizes[type];
 }
 
 bool value_is_float(enum value_type type)
 {
-    return type >= VALUE_F16;
+    return type >= VALUE_F8_E4M3;
 }
 
 enum value_type value_math_type(enum value_type type)
 {
-    return type == VALUE_F16 || type == VALUE_BF16 ? VALUE_F32 : type;
+    return type >= VALUE_F8_E4M3 && type <= VALUE_BF16 ? VALUE_F32 : type;
 }
 
 struct value value_of_float(double f)
@@ -62,6 +77,33 @@ struct value value_of_float(double f)
 struct value value_of_integer(int64_t i)
 {
     return (struct value){(double)i, i, false};
+}
+
+/* ---- floats of 8 bits: the OCP's "8-bit Floating Point Specification", revision 1.0 ---- */
+
+/* e5m2 is the upper half of a half; e4m3 has no infinity, and one NaN. */
+static double from_e4m3(uint8_t bits)
+{
+    int exponent = bits >> 3 & 15, fraction = bits & 7;
+    double size = (bits & 127) == 127 ? (double)NAN
+            : exponent                ? ldexp(fraction + 8, exponent - 10)
+                                      : ldexp(fraction, -9);
+
+    return bits >> 7 ? -size : size;
+}
+
+/*
+ * The fraction has `width` bits, `least` is the exponent of the smallest normal number. What is
+ * larger than `largest` becomes that: of e5m2 infinity; of e4m3 its largest number, as in PyTorch
+ * 2.13 and later ones (2.11 and earlier ones have NaN).
+ */
+static uint8_t to_float8(double f, int width, int least, double largest)
+{
+    double size = fabs(f) < largest ? fabs(f) : largest;
+    int exponent = size >= ldexp(1, least) ? ilogb(size) : least;
+    int bits = (exponent - least) * (1 << width) + (int)nearbyint(ldexp(size, width - exponent));
+
+    return (uint8_t)((signbit(f) ? 0x80 : 0) | (isnan(f) ? 0x7f : bits));
 }
 
 /* ---- floats of 16 bits ---- */
@@ -144,6 +186,10 @@ struct value value_read(enum value_type type, const void *bytes)
     case VALUE_I64:
     case VALUE_U64:
         READ(int64_t)
+    case VALUE_F8_E4M3:
+        return value_of_float(from_e4m3(*(const uint8_t *)bytes));
+    case VALUE_F8_E5M2:
+        return value_of_float(from_half((uint16_t)(*(const uint8_t *)bytes << 8)));
     case VALUE_F16:
     case VALUE_BF16:
         memcpy(&half, bytes, sizeof(half));
@@ -165,6 +211,12 @@ void value_write(enum value_type type, struct value value, void *bytes)
     switch (type) {
     case VALUE_BOOL:
         *(unsigned char *)bytes = value.is_float ? value.f != 0 : value.i != 0;
+        break;
+    case VALUE_F8_E4M3:
+        *(uint8_t *)bytes = to_float8(value.f, 3, -6, 448);
+        break;
+    case VALUE_F8_E5M2:
+        *(uint8_t *)bytes = to_float8(value.f, 2, -14, 0x1p16);
         break;
     case VALUE_F16:
     case VALUE_BF16:

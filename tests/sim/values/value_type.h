@@ -22,6 +22,8 @@ enum value_type {
     VALUE_U16,
     VALUE_U32,
     VALUE_U64,
+    VALUE_F8_E4M3,
+    VALUE_F8_E5M2,
     VALUE_F16,
     VALUE_BF16,
     VALUE_F32,
@@ -44,7 +46,7 @@ enum value_type value_type_numbered(unsigned number);
 uint32_t value_size(enum value_type type);
 bool value_is_float(enum value_type type);
 
-/* What functors compute with: float for floats of 16 bits. */
+/* What functors compute with: float for floats of 8 and 16 bits. */
 enum value_type value_math_type(enum value_type type);
 
 struct value value_of_float(double f);

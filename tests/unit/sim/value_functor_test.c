@@ -51,6 +51,54 @@ static int64_t ints(const char *name, int64_t a, int64_t b)
     return call(name, 2, nothing, value_of_integer(a), value_of_integer(b)).i;
 }
 
+TEST(every_float_of_8_bits_is_what_it_was)
+{
+    for (unsigned bits = 0; bits <= UINT8_MAX; bits++) {
+        enum value_type types[] = {VALUE_F8_E4M3, VALUE_F8_E5M2};
+
+        for (unsigned i = 0; i < 2; i++) {
+            uint8_t small = (uint8_t)bits, back = 0;
+            struct value value = value_read(types[i], &small);
+
+            value_write(types[i], value, &back);
+            CHECK_EQ(isnan(value.f) ? back | 0x80 : back, isnan(value.f) ? 0xff : bits);
+            CHECK_EQ(isnan(value.f), i == 0 ? (bits & 127) == 127 : (bits & 127) > 124);
+        }
+    }
+}
+
+/* PyTorch's own conversion says what is right. */
+TEST(floats_of_8_bits_are_rounded_to_the_nearest)
+{
+    static const struct {
+        double from, e4m3, e5m2;
+    } rows[] = {{3.14, 3.25, 3}, {-2.5, -2.5, -2.5}, {17, 16, 16}, {19, 20, 20}, {100, 96, 96},
+            {0.001, 0x1p-9, 0x1p-10}, {0.0009, 0, 0.0008544921875}, {463, 448, 448},
+            {1000, 448, 1024}, {60000, 448, 57344}, {61440, 448, (double)INFINITY},
+            {(double)INFINITY, 448, (double)INFINITY}, {0, 0, 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        CHECK(value_as(VALUE_F8_E4M3, value_of_float(rows[i].from)).f == rows[i].e4m3);
+        CHECK(value_as(VALUE_F8_E5M2, value_of_float(rows[i].from)).f == rows[i].e5m2);
+    }
+}
+
+TEST(casts_to_8_bits_are_known_where_the_name_says_the_type)
+{
+    CHECK_EQ(functor("at::native::ConvertToFloat8E4M3fnOp<c10::Half>", 1).result, VALUE_F8_E4M3);
+    CHECK_EQ(functor("at::native::ConvertFloatToFloat8E5M2Op", 1).result, VALUE_F8_E5M2);
+    CHECK_EQ(functor("at::native::converting_copy_kernel_cuda<c10::Half, c10::Float8_e5m2>" ITER
+                     "::{lambda(c10::Half)#1}",
+                     1)
+                     .result,
+            VALUE_F8_E5M2);
+    CHECK_EQ(functor("at::native::float8_copy_kernel_cuda" ITER "::{lambda(c10::Float8_e5m2)#1}", 1)
+                     .result,
+            VALUE_F8_E5M2);
+    CHECK(!is_known("at::native::float8_copy_kernel_cuda" ITER "::{lambda(float)#1}", 1));
+    CHECK(!is_known("at::native::ConvertSomething", 1));
+}
+
 TEST(every_half_is_what_it_was)
 {
     for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
