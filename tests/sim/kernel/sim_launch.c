@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/kernel/sim_launch.h"
 
+#include "tests/sim/driver/sim_attributes.h"
 #include "tests/sim/driver/sim_context.h"
 #include "tests/sim/graph/sim_capture.h"
 #include "tests/sim/graph/sim_edges.h"
@@ -80,15 +81,16 @@ static int read_params(struct launch *launch, void **params, void **extra)
     return 0;
 }
 
-static int check_shape(const CUDA_KERNEL_NODE_PARAMS *p)
+static int check_shape(const CUDA_KERNEL_NODE_PARAMS *p, int device)
 {
+    int shared = sim_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
     uint64_t threads = (uint64_t)p->blockDimX * p->blockDimY * p->blockDimZ;
 
     if (!p->gridDimX || !p->gridDimY || !p->gridDimZ || threads == 0 || threads > 1024
             || p->blockDimZ > 64 || p->gridDimX > 2147483647U || p->gridDimY > 65535
             || p->gridDimZ > 65535)
         return CUDA_ERROR_INVALID_VALUE;
-    return p->sharedMemBytes > 166912 ? CUDA_ERROR_INVALID_VALUE : 0;
+    return p->sharedMemBytes > (unsigned)shared ? CUDA_ERROR_INVALID_VALUE : 0;
 }
 
 int sim_launch_make(
@@ -97,7 +99,7 @@ int sim_launch_make(
     const struct sim_kernel *kernel;
     struct launch *launch;
     struct sim_op *op;
-    int r = params ? check_shape(params) : CUDA_ERROR_INVALID_VALUE;
+    int r = params ? check_shape(params, ctx->device) : CUDA_ERROR_INVALID_VALUE;
 
     if (r)
         return r;

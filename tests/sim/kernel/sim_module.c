@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/kernel/sim_module.h"
 
+#include "tests/sim/driver/sim_attributes.h"
 #include "tests/sim/driver/sim_context.h"
 #include "tests/sim/kernel/sim_guess.h"
 #include "tests/sim/kernel/sim_image.h"
@@ -605,18 +606,27 @@ CUresult cuFuncGetModule(CUmodule *ret_module, CUfunction f)
     return sim_leave(&call, r);
 }
 
+/* The most shared memory that a block may have. */
+static size_t shared_most(void)
+{
+    return (size_t)sim_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);
+}
+
 static CUresult occupancy(
         const char *name, int *ret_blocks, CUfunction f, int block_size, size_t dynamic)
 {
     struct sim_call call;
     int r = sim_enter(&call, name, SIM_NEED_INIT);
 
-    if (r == 0 && (!ret_blocks || block_size <= 0 || block_size > 1024 || dynamic > 166912))
+    int most = sim_attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 0);
+    int threads = sim_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 0);
+
+    if (r == 0 && (!ret_blocks || block_size <= 0 || block_size > 1024 || dynamic > shared_most()))
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == 0 && !sim_module_kernel(f))
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0)
-        *ret_blocks = 2048 / block_size > 32 ? 32 : 2048 / block_size;
+        *ret_blocks = threads / block_size > most ? most : threads / block_size;
     return sim_leave(&call, r);
 }
 
@@ -673,7 +683,8 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(
     if (r == 0 && !sim_module_kernel(f))
         r = CUDA_ERROR_INVALID_HANDLE;
     if (r == 0)
-        *ret_bytes = 166912 / (size_t)blocks > 49152 ? 49152 : 166912 / (size_t)blocks;
+        *ret_bytes =
+                shared_most() / (size_t)blocks > 49152 ? 49152 : shared_most() / (size_t)blocks;
     return sim_leave(&call, r);
 }
 

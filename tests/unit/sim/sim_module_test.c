@@ -187,6 +187,37 @@ TEST(parameters_may_come_in_one_buffer)
     CHECK_EQ(sim_figures().launches, 1);
 }
 
+/* Kernels of CUTLASS for 9.0 ask for more than an 8.0 has. */
+static void check_shared_memory(const char *capability, unsigned most, int most_blocks)
+{
+    uint64_t dst, bytes = 64;
+    uint32_t seed = 1;
+    void *params[] = {&dst, &bytes, &seed};
+    int blocks;
+
+    sim_env("SIMCUDA_CAPABILITY", capability);
+    sim_start();
+    CUfunction fill = sim_function("kedge_fill");
+    dst = sim_alloc(64);
+    CU(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, most, NULL, params, NULL));
+    CHECK_EQ(cuLaunchKernel(fill, 1, 1, 1, 1, 1, 1, most + 1, NULL, params, NULL),
+            CUDA_ERROR_INVALID_VALUE);
+    CU(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fill, 32, most));
+    CHECK_EQ(blocks, most_blocks);
+    CHECK_EQ(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, fill, 32, most + 1),
+            CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(a_block_may_have_the_shared_memory_of_an_8_9)
+{
+    check_shared_memory("8.9", 99 << 10, 24);
+}
+
+TEST(a_block_may_have_the_shared_memory_of_a_9_0)
+{
+    check_shared_memory("9.0", 227 << 10, 32);
+}
+
 TEST(parameters_are_read_when_the_kernel_is_launched)
 {
     uint64_t dst, bytes = 64;
