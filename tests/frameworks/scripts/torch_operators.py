@@ -244,6 +244,7 @@ def networks():
     TABLE["histc"] = lambda device: torch.histc(torch.ones(9, device=device), bins=4, min=0, max=2)
     TABLE["_int_mm"] = lambda device: torch._int_mm(torch.ones(32, 32, dtype=torch.int8, device=device), torch.ones(32, 32, dtype=torch.int8, device=device))
     TABLE["_scaled_mm"] = scaled
+    TABLE["_scaled_mm by rows"] = lambda device: scaled(device, (32, 1))
 
 
 def size_if(x):
@@ -261,13 +262,13 @@ def ctc(device, where, kind):
     return [loss, given.grad]
 
 
-def scaled(device):
-    """Products of 8-bit numbers need capability 8.9; below, PyTorch refuses them itself."""
+def scaled(device, scales=()):
+    """Products of 8-bit numbers need capability 8.9. A scale for each operand (cuBLASLt), or for each of its rows (CUTLASS)."""
     if device == "cpu":
         return torch.empty(32, 32, dtype=torch.bfloat16)
     a = torch.ones(32, 32, device=device).to(torch.float8_e4m3fn)
-    one = torch.ones((), device=device)
-    return torch._scaled_mm(a, a.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    left, right = torch.ones(scales, device=device), torch.ones(scales[::-1], device=device)
+    return torch._scaled_mm(a, a.t(), scale_a=left, scale_b=right, out_dtype=torch.bfloat16)
 
 
 def shapes(results):
