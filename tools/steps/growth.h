@@ -27,8 +27,8 @@
  * A site is a stack; without stacks a size. The last round that the program did not leave has no
  * end, as it includes the frees at the program's exit.
  *
- * Threads: none. Memory: vec.h, 40 bytes per call site and kind of rounds, 28 per site and round
- * after which it holds another number of bytes. Time: the number of events for each kind.
+ * Threads: none. Memory: vec.h, 96 bytes per call site and kind of rounds, beside those of
+ * places.h. Time: the number of events for each kind.
  */
 #ifndef KEDGE_TOOLS_GROWTH_H
 #define KEDGE_TOOLS_GROWTH_H

@@ -154,10 +154,9 @@ static uint32_t rounds_beyond(const struct places *places, uint32_t rounds)
 
     for (size_t i = 0; i < places->count; i++) {
         const struct place *place = &places->at[i];
-        uint32_t times = place->each ? place->requests / place->each : 0;
 
-        if (place->requests && place->alike + 1 == rounds && times < least)
-            least = times;
+        if (place->each && place->requests && place->alike + 1 == rounds)
+            least = (uint32_t)min_of(least, place->requests / place->each);
     }
     return least == UINT32_MAX ? 0 : least;
 }

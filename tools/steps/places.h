@@ -7,7 +7,7 @@
  * A place is the stacks with the same Python calls, or a stack without any, or without stacks a
  * size.
  *
- * Threads: none. Memory: vec.h, 120 bytes per place, 4 per block, 28 per place and round after
+ * Threads: none. Memory: vec.h, 112 bytes per place, 4 per block, 28 per place and round after
  * which it holds another number of bytes. Time: the number of events for each kind of rounds.
  */
 #ifndef KEDGE_TOOLS_PLACES_H

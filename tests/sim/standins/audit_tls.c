@@ -17,7 +17,7 @@ enum {
     TUNABLE_DEFAULT = 512,    /* glibc's */
     DYNAMIC_MOST = 256,       /* entries of a dynamic section; about 40 are usual */
     ROOM_MORE = 16384,        /* for what is opened later */
-    ARGUMENTS_MOST = 1 << 21, /* bytes: the kernel's own bound */
+    ARGUMENTS_MOST = 1 << 21, /* bytes: the kernel's bound where a stack has 8 MiB */
 };
 
 static size_t needed;
